@@ -210,11 +210,13 @@ def _possible(
 def _of_halves(probe: TimedProbe, parts: Sequence[PortComponent]) -> list[list[Hypothesis] | None] | None:
     """Return the hypotheses with two equal halves, if each slot of a 512-bit instruction has two; None if not.
 
+    The number of slots has to be sure: µops in slots that were overlooked are no halves.
+
     Both halves do the same, so they have the same sets. Two µops may wait where one would not, so answers about smaller
     sets are upper bounds. Those about the largest sets are exact. Memory that is narrower is accessed once: it may be
     broadcast, or converted to twice its width.
     """
-    if not is_wide(probe.variant):
+    if not is_wide(probe.variant) or not probe.agrees_on_slots:
         return None
     tight = probe.tightened()
     if any(tight[top].least != tight[top].most for part in parts for top in part.tops if top in tight):

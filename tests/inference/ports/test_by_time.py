@@ -976,6 +976,31 @@ def vector_sets(catalogue: Catalogue, blockers: Mapping[str, str]) -> list[Timed
 
 
 @pytest.mark.parametrize(
+    ("extra_slots", "stated"),
+    [
+        ((1, 1, 1, 1, 1, 1, 1, 1), "2*r05"),
+        # Two slots, seen with noise: their µops are no halves of one
+        ((0, 0, 1, 1, 1, 2, 2, 3), None),
+    ],
+)
+def test_halves_are_concluded_only_if_the_slots_are_sure(
+    catalogue: Catalogue, extra_slots: tuple[int, ...], stated: str | None
+) -> None:
+    blockers = {"015": "VPADDD (YMM, YMM, YMM)", "05": "VPADDD (ZMM, ZMM, ZMM)", "01": "VPAVGB (YMM, YMM, YMM)"}
+    sets = tuple(vector_sets(catalogue, blockers))
+    machine = TimedMachine(6, SlotFiller("NOP"), Fraction(1, 100), sets)
+    variant = catalogue.by_string("VCVTUQQ2PS (YMM, K, ZMM)")
+    filled = [(60 + number, Fraction(60 + number + extra, 6)) for number, extra in enumerate(extra_slots)]
+    probe = TimedProbe(machine, variant, Fraction(1), components(one.ports for one in sets), filled=filled)
+    probe.slots = probe.most_slots = 1
+    # Of the smaller set only bounds are known, as of a µop of p0 among noise
+    probe.bounds = {frozenset(ports): UopBounds(2, 2) for ports in ("015", "05")}
+    probe.bounds[frozenset("01")] = UopBounds(0, 1)
+    found = conclude(probe)
+    assert (str(found.usage) if found.usage is not None else None) == stated
+
+
+@pytest.mark.parametrize(
     ("truth", "cycles", "wanted"),
     [
         # LLVM's model of ADL-P has the first one. Nothing has p05 alone, and both take 2/3 of a cycle
