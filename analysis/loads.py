@@ -44,11 +44,7 @@ def loads_of(bounds: Bounds) -> PortLoads:
         for mask, on in placed.items()
     }
     even = {mask: _even(mask, names) for mask in shares}
-    masks = [
-        item.effects.fused_masks if fused else item.effects.port_masks
-        for item, fused in zip(bounds.block.items, bounds.block.fused, strict=True)
-    ]
-    best_of, even_of = ([_load(one, way) for one in masks] for way in (shares, even))
+    best_of, even_of = ([_load(one, way) for one in bounds.block.port_masks] for way in (shares, even))
     return PortLoads(_sum(best_of), _sum(even_of), best_of, even_of)
 
 

@@ -6,9 +6,11 @@ no value. `Block.unknown` lists them, since a prediction without them is too low
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from iced_x86 import Decoder as IcedDecoder
@@ -112,6 +114,28 @@ class Block:
         compiled = [item.compiled for item in self.items]
         pairs = zip(compiled, [*compiled[1:], None], strict=True)
         return tuple(bool(one and one.fuses and jump and one.fuses_with(jump)) for one, jump in pairs)
+
+    @cached_property
+    def port_masks(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """The µops of each instruction by port set.
+
+        Of an instruction that is fused with a jump, the computing µop is the jump's, if the jump's ports are known. By
+        time alone they are not: then the pair has those of the computing µop.
+        """
+        effects = [item.effects for item in self.items]
+        pairs = zip(effects, self.fused, [*effects[1:], None], strict=True)
+        return tuple(
+            own.fused_masks if fused and jump is not None and jump.port_masks else own.port_masks
+            for own, fused, jump in pairs
+        )
+
+    @property
+    def uops_by_ports(self) -> Counter[int]:
+        """How many µops each port set has, in all instructions."""
+        found: Counter[int] = Counter()
+        for mask, count in chain.from_iterable(self.port_masks):
+            found[mask] += count
+        return found
 
     @cached_property
     def is_loop(self) -> bool:

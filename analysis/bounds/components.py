@@ -116,9 +116,7 @@ class Analyzer:
         found = self._front_end(block, loop=loop)
         followed = self.follower.follow(block.items)
         found |= self._back_end(block, followed)
-        counts: dict[int, int] = {}
-        for mask, count in self._port_masks(block):
-            counts[mask] = counts.get(mask, 0) + count
+        counts = block.uops_by_ports
         cycles, full = fullest(counts)
         found[Component.PORTS] = cycles
         names = self.machine.parameters.port_names
@@ -185,14 +183,6 @@ class Analyzer:
             found[Component.DIVIDER] = Fraction(divider)
         if units:
             found[Component.UNIT] = max(units.values())
-        return found
-
-    @staticmethod
-    def _port_masks(block: Block) -> list[tuple[int, int]]:
-        """Return the µops by port set; of an instruction that is fused with a jump, the computing µop is the jump's."""
-        found: list[tuple[int, int]] = []
-        for item, fused in zip(block.items, block.fused, strict=True):
-            found += item.effects.port_masks if not fused else item.effects.fused_masks
         return found
 
 

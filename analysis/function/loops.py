@@ -50,10 +50,18 @@ class LoopPrediction:
 
     @property
     def cycles(self) -> Fraction:
-        """The prediction in core cycles per iteration. A single way has that of its code, which may be simulated."""
+        """The prediction in core cycles per iteration.
+
+        A single way has that of its code, which may be simulated, or of its taken branches.
+        """
         if len(self.ways) == 1:
-            return self.facts[0].cycles
+            return max(self.facts[0].cycles, self.bounds.get(TAKEN_BRANCHES, Fraction(0)))
         return max(self.bounds.values(), default=Fraction(0))
+
+    @property
+    def is_limited_by_branches(self) -> bool:
+        """Whether the taken branches of a single way take longer than its code in a row."""
+        return len(self.ways) == 1 and self.cycles > self.facts[0].cycles
 
     @property
     def limits(self) -> list[str]:

@@ -23,6 +23,9 @@ def loop_lines(found: LoopPrediction, function: str) -> Iterator[str]:
     yield from flow_lines(found.flow, function, found.loop)
     yield ""
     if len(found.ways) == 1:
+        if found.is_limited_by_branches:
+            yield branches_text(found)
+            yield ""
         yield from lines_of(found.facts[0])
         return
     machine = found.facts[0].machine
@@ -49,6 +52,14 @@ def loop_lines(found: LoopPrediction, function: str) -> Iterator[str]:
     if len(found.ways) > MOST_SHOWN:
         yield ""
         yield f"and {len(found.ways) - MOST_SHOWN} less probable ways"
+
+
+def branches_text(found: LoopPrediction) -> str:
+    """Say what the taken branches of a single way take, if that is more than its code takes in a row."""
+    return (
+        f"{cycles_text(found.cycles)} cycles per iteration. What limits it: {found.ways[0].taken} taken branches. "
+        "What follows is the same code without them."
+    )
 
 
 def flow_lines(flow: Flow, function: str, chosen: Loop | None) -> Iterator[str]:

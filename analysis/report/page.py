@@ -60,7 +60,7 @@ class PageSection:
         """Return the section of a loop."""
         pairs = zip(found.ways, found.facts, strict=True)
         named = [(f"{100 * way.probability:.0f}% of the iterations", one) for way, one in pairs]
-        if len(named) == 1:
+        if len(named) == 1 and not found.is_limited_by_branches:
             return cls.of(named[0][1])
         return cls(named, found.cycles, found.limits, found.bounds)
 
@@ -118,12 +118,13 @@ def _drawn(svg: str) -> Markup:
 def _view(number: int, section: PageSection) -> dict[str, Any]:
     first = section.facts[0][1]
     block, machine = first.bounds.block, first.machine
-    is_loop = len(section.facts) > 1
+    is_loop = any(name for name, _ in section.facts)
     size = f"{counted(len(block.items), 'instruction')}, {RUNS[first.bounds.running]}"
+    ways = f"{counted(len(section.facts), 'way')} through an iteration"
     return {
         "anchor": f"cpu{number}",
         "name": machine.name,
-        "heading": f"{machine.name}: {f'{len(section.facts)} ways through an iteration' if is_loop else size}",
+        "heading": f"{machine.name}: {ways if is_loop else size}",
         "origin": machine.origin.text,
         "cycles": cycles_text(section.cycles),
         "bars": "" if is_loop else error_bars(first),

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 from analysis.block.addresses import Followed
 from analysis.block.code import Block
+from analysis.bounds.components import Component
 from analysis.whatif import WhatIf, what_ifs
 from results.machine.graph import FLAGS
+from results.ports import fullest
 from simulator.core.core import COMMIT, FETCH, NO_PORT, PORT, SHARED, UNIT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
 
     from analysis.block.code import Item
     from analysis.simulation.program import Program
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 MOST_LINES = 24
 """Instructions that are tried without latency, one at a time: the first ones on the slowest dependency cycle."""
 
+FRONT_END = frozenset({Component.PREDECODER, Component.DECODERS, Component.UOP_CACHE, Component.LOOP_BUFFER})
+"""What delivers instructions."""
+
 WITHOUT_LIMIT = 16
 """A resource without limit has this many times its width or entries: more of them changes nothing."""
 
@@ -30,8 +36,11 @@ WITHOUT_LIMIT = 16
 class Tried(Protocol):
     """Simulates a changed program on the usual core."""
 
-    def __call__(self, change: str, changed: Program) -> WhatIf:
-        """Return the time of the program, with the name of the change."""
+    def __call__(self, change: str, changed: Program, *, lifts: Container[Component]) -> WhatIf:
+        """Return the time of the program, with the name of the change.
+
+        Bounds of components that it does not lift still hold.
+        """
 
 
 MOST_INSTRUCTIONS = 2000
@@ -53,9 +62,11 @@ def _tried(study: Study) -> Iterator[WhatIf]:
     usual = simulation.parameters
     pages = study.simulated.page_cycles
 
-    def tried(change: str, changed: Program, parameters: Parameters = usual) -> WhatIf:
+    def tried(
+        change: str, changed: Program, parameters: Parameters = usual, *, lifts: Container[Component] = ()
+    ) -> WhatIf:
         found = simulation.simulate(changed, parameters, loop=study.loop)
-        return WhatIf(change, found.cycles + pages)
+        return WhatIf(change, max(found.cycles, _still(study, lifts)) + pages)
 
     wide = replace(
         usual, issue_width=usual.issue_width * WITHOUT_LIMIT, retire_width=usual.retire_width * WITHOUT_LIMIT
@@ -65,22 +76,30 @@ def _tried(study: Study) -> Iterator[WhatIf]:
     )
     if usual.front is not None:
         unfetched = program.changed(lambda _c, _p, step: None if step[0] == FETCH else step)
-        yield tried("front end without limits", unfetched, replace(usual, front=None))
-    yield tried("issue and retirement without limits", program, wide)
+        yield tried("front end without limits", unfetched, replace(usual, front=None), lifts=FRONT_END)
+    yield tried("issue and retirement without limits", program, wide, lifts={Component.ISSUE})
     yield tried("reorder buffer and scheduler without limits", program, deep)
     independent = simulation.simulate(program, usual, loop=study.loop, independent=True)
-    yield WhatIf("no dependencies", independent.cycles + pages)
+    still = _still(study, {Component.DEPENDENCIES})
+    yield WhatIf("no dependencies", max(independent.cycles, still) + pages)
     if pages or any(step[0] == COMMIT for step in program.steps):
         memory = simulation.programs.program(study.block, _perfect(study))
         yield WhatIf("perfect memory", simulation.simulate(memory, usual, loop=study.loop).cycles)
     if any(step[0] == PORT and step[5] for step in program.steps):
-        yield tried("divider without limits", program.changed(_undivided))
+        yield tried("divider without limits", program.changed(_undivided), lifts={Component.DIVIDER})
     for number, name in enumerate(usual.port_names):
         if study.simulated.ports[name]:
-            yield tried(f"port {name} without limits", program.changed(_without_port(number)))
+            yield tried(f"port {name} without limits", program.changed(_without_port(number)), lifts={Component.PORTS})
     yield from _lines(study, program, tried)
     yield from _accumulators(study, program, tried)
     yield from _unrolled(study)
+
+
+def _still(study: Study, lifted: Container[Component]) -> Fraction:
+    """Return the largest bound of the components that a change does not lift."""
+    return max(
+        (cycles for component, cycles in study.bounds.cycles_of.items() if component not in lifted), default=Fraction(0)
+    )
 
 
 def _perfect(study: Study) -> Followed:
@@ -122,7 +141,8 @@ def _lines(study: Study, program: Program, tried: Tried) -> Iterator[WhatIf]:
     positions = sorted({bounds.nodes[number].position for number in bounds.cycle.nodes})
     for position in positions[:MOST_LINES]:
         name = study.block.items[position].text
-        yield tried(f"line {position + 1} without latency ({name})", program.changed(_at_once(position)))
+        without = program.changed(_at_once(position))
+        yield tried(f"line {position + 1} without latency ({name})", without, lifts={Component.DEPENDENCIES})
 
 
 def _accumulators(study: Study, program: Program, tried: Tried) -> Iterator[WhatIf]:
@@ -147,6 +167,7 @@ def _accumulators(study: Study, program: Program, tried: Tried) -> Iterator[What
             yield tried(
                 f"one more accumulator beside {name}",
                 doubled.changed(_renamed(number, program.locations, program.copies)),
+                lifts={Component.DEPENDENCIES},
             )
 
 
@@ -175,4 +196,5 @@ def _unrolled(study: Study) -> Iterator[WhatIf]:
     items = study.block.items
     twice = Block((*items[:-1], *items))
     found = study.simulation.run(twice, study.follower.follow(twice.items), loop=True)
-    yield WhatIf("unrolled by two: the jump half as often", found.cycles / 2)
+    ports, _ = fullest(twice.uops_by_ports)
+    yield WhatIf("unrolled by two: the jump half as often", max(found.cycles, ports) / 2)

@@ -7,8 +7,9 @@ import pytest
 from analysis.errors import AnalysisError
 from analysis.function.flow import Ending, Flow, branches_in, flow_of, ways_through
 from analysis.function.loops import TAKEN_BRANCHES, predict_loop
+from analysis.machines import open_machine
 from analysis.prediction import Tools
-from analysis.report.flow import flow_lines
+from analysis.report.flow import flow_lines, loop_lines
 from tests.analysis.machine import haswell, reader
 from tests.nonempty import some
 from xed_convert.assembly.assembler import assemble
@@ -127,6 +128,25 @@ def test_a_loop_takes_the_mean_of_its_ways() -> None:
         assert made.bounds["dependencies"] == share * 1 + (1 - share) * 3
         assert made.bounds[TAKEN_BRANCHES] == 2
         assert float(made.cycles) == max(2, 3 - 2 * share)
+
+
+@pytest.mark.parametrize(
+    ("head", "times", "is_limited"),
+    [("mov rax, 5", 10, True), ("imul rdx, rdx", 2, False)],
+)
+def test_a_single_way_takes_a_cycle_for_each_taken_branch(head: str, times: int, *, is_limited: bool) -> None:
+    """On a Zen 4, the first loop takes 11.85 cycles, and its code in a row less than six."""
+    tools = Tools.of(open_machine("ZEN4"), reader().decoder)
+    found = flow(f"outer: {head}; inner: dec rax; jnz inner; dec rcx; jnz outer")
+    outer, inner = found.loops
+    made = predict_loop(
+        lambda code, how, ends: tools.predict(code, how, taken=ends).facts, found, outer, times={inner.head: times}
+    )
+    assert made.bounds[TAKEN_BRANCHES] == times
+    assert made.cycles >= times
+    assert (made.cycles > made.facts[0].cycles) == is_limited
+    text = "\n".join(loop_lines(made, "code"))
+    assert (f"What limits it: {times} taken branches" in text) == is_limited
 
 
 def test_a_branch_that_is_not_taken_has_a_second_port() -> None:

@@ -7,7 +7,7 @@ import json
 import jsonschema
 import pytest
 
-from analysis.bounds.components import Running
+from analysis.bounds.components import Component, Running
 from analysis.explanation import PredictionFacts
 from analysis.report.data import json_of, schema
 from analysis.report.text import lines_of
@@ -118,3 +118,19 @@ def test_text_and_json_have_all_of_it() -> None:
     assert len(found["simulation"]["instructions"]) == 2
     assert found["simulation"]["timeline"][1]["dispatched"] == found["simulation"]["timeline"][0]["executed"]
     jsonschema.validate(json.loads(json.dumps([found])), schema())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "l: add rsi, 8; add rdi, 8; add rax, 8; add rbx, 8; dec rcx; jnz l",
+        "l: vfmadd231pd ymm2, ymm1, ymm0; vfmadd231pd ymm3, ymm1, [rdi]; add rcx, 4; jnz l",
+    ],
+)
+def test_what_is_not_changed_limits_the_code_as_before(text: str) -> None:
+    asked = study(text, Running.LOOP)
+    found = changes(text, Running.LOOP)
+    bounds = asked.bounds.cycles_of
+    assert found.get("no dependencies", asked.cycles) >= bounds[Component.PORTS]
+    kept = [cycles for change, cycles in found.items() if "port" not in change]
+    assert min(some(kept)) >= bounds[Component.PORTS]
