@@ -251,7 +251,8 @@ class _State:
         known = self.contents.get(address)
         if known is not None and known[0] == size:
             return known[1]
-        if self.environment is not None and not address[0] and size <= 8 and address not in self.writers and not known:
+        written = any((address[0], address[1] + byte) in self.writers for byte in range(size))
+        if self.environment is not None and not address[0] and size <= 8 and not written:
             twice = self.environment.value << 64 | self.environment.value  # numbers of 64 bits, one after another
             value = (NUMBER, twice >> 8 * (address[1] % 8) & ((1 << 8 * size) - 1))
         else:

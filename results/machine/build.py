@@ -33,10 +33,10 @@ from results.ports import throughput_of
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from results.machine.constants import CoreConstants
-    from results.machine.facts import FormFacts, VariantFacts
+    from results.machine.facts import Cycles, FormFacts, LatencyPair, VariantFacts
     from results.machine.latencies import Latencies
     from xed_convert.model import InstructionVariant
 
@@ -49,7 +49,7 @@ def behaviour_from(variant: InstructionVariant, facts: VariantFacts, core: CoreC
     plain = _form(variant, facts.plain, latencies_of(variant, facts.latencies, core), facts, core)
     same = facts.forms.get(Form.SAME_REGISTER)
     if same is not None or facts.same_register:
-        latencies = latencies_of(variant, facts.same_register or facts.latencies, core)
+        latencies = latencies_of(variant, _with_same_register(variant, facts), core)
         form = _inherited(same or facts.plain, facts.plain)
         independent = _form(variant, form, dependencies(latencies, core), facts, core)
         plain = replace(plain, same_register=independent)
@@ -60,6 +60,15 @@ def behaviour_from(variant: InstructionVariant, facts: VariantFacts, core: CoreC
         form = _inherited(indexed, facts.plain)
         plain = replace(plain, indexed=_form(variant, form, latencies_of(variant, facts.latencies, core), facts, core))
     return plain
+
+
+def _with_same_register(variant: InstructionVariant, facts: VariantFacts) -> Mapping[LatencyPair, Cycles]:
+    """Return the latencies if all operands are one register: those of other sources, such as flags, stay."""
+    if not facts.same_register:
+        return facts.latencies
+    explicit = {operand.index for operand in variant.operands if operand.explicit and tracked(operand)}
+    others = {pair: cycles for pair, cycles in facts.latencies.items() if pair.source not in explicit}
+    return {**others, **facts.same_register}
 
 
 def _inherited(form: FormFacts, plain: FormFacts) -> FormFacts:

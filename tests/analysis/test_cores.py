@@ -10,6 +10,7 @@ import pytest
 
 from analysis.block.code import CodeReader
 from analysis.bounds.components import Analyzer, Bounds, Component, Running
+from analysis.loads import loads_of
 from analysis.machines import open_machine
 from analysis.report.text import sentence
 from analysis.simulation.run import Simulation
@@ -41,6 +42,33 @@ def cycles(text: str, architecture: str) -> float:
 LOADS = "vmovaps ymm0, [rsi]; vmovaps ymm1, [rdi]"
 STORES = "vmovaps [rsi], ymm0; vmovaps [rdi], ymm1"
 TRIAD = "vmovaps ymm0, [rsi]; vmovaps ymm1, [rdi]; vmovaps [rbp], ymm2"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sbb eax, eax", 1),
+        ("mov eax, 5; adc eax, eax", 1),
+        ("mov eax, 5; adcx eax, eax", 1),
+        ("xor eax, eax; adc ebx, ebx", 1),
+        ("xor eax, eax; inc eax", 0.5),
+    ],
+)
+def test_flags_are_waited_for_although_both_operands_are_one_register(text: str, expected: float) -> None:
+    """Loops of the first three take a cycle each on a Zen 4."""
+    assert cycles(text, "ZEN4") == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize(("adds", "full"), [(2, Fraction(3, 4)), (4, Fraction(5, 4)), (8, Fraction(9, 4))])
+@pytest.mark.parametrize("architecture", ["ZEN3", "ZEN4"])
+def test_what_is_fused_with_a_jump_of_unknown_ports_has_its_own(architecture: str, adds: int, full: Fraction) -> None:
+    """On a Zen 4, loops of 8 and 12 ADD with DEC and JNZ take 2.28 and 3.28 cycles."""
+    registers = ("rax", "rbx", "rsi", "rdi", "r8", "r9", "r10", "r11")[:adds]
+    text = "again: " + "; ".join(f"add {name}, 8" for name in registers) + "; dec rcx; jnz again"
+    found = Analyzer(reader(architecture).machine).bounds(reader(architecture).block(assemble(text)), Running.LOOP)
+    assert found.block.fused[-2]
+    assert found.cycles_of[Component.PORTS] == full
+    assert sum(loads_of(found).best.values()) == adds + 1
 
 
 @pytest.mark.parametrize(

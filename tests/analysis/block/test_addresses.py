@@ -64,6 +64,19 @@ def test_memory_of_an_environment_holds_pointers() -> None:
     assert found("mov rax, [rbx]; mov [rax+8], rcx; mov rdx, [rsi+8]", BHIVE) == (ForwardedLoad(2, 1, 0, whole=True),)
 
 
+@pytest.mark.parametrize(
+    ("between", "is_forwarded"),
+    [
+        ("movzx ecx, byte ptr [rdx]", True),  # a load of another size leaves memory as it is
+        ("mov byte ptr [rdx+3], cl", False),
+    ],
+)
+def test_memory_of_an_environment_changes_only_where_it_is_written(between: str, *, is_forwarded: bool) -> None:
+    text = f"{between}; mov rsi, [rdx]; mov [rsi], rbx; mov rdi, [rdx]; mov r8, [rdi]"
+    assert ForwardedLoad(4, 2, 0, whole=True) in found(text, BHIVE)
+    assert (ForwardedLoad(3, 2, 0, whole=True) in found(text, BHIVE)) == is_forwarded
+
+
 def test_all_pages_of_an_environment_are_one_but_nothing_is_forwarded_between_them() -> None:
     assert found("mov [rax+4096], rcx; mov rdx, [rsi]", BHIVE) == (ForwardedLoad(1, 0, 0, whole=False),)
 
