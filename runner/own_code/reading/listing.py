@@ -60,6 +60,8 @@ _MAKES_CODE |= {".nops", ".skip", ".space", ".zero", ".intel_syntax", ".att_synt
 _NUMERIC = re.compile(r"\s*(\d+):(.*)", re.DOTALL)
 _BRANCHES = re.compile(r"(?:notrack |bnd )*(?:j[a-z]+|call[a-z]?|loop[a-z]*|xbegin) ", re.IGNORECASE)
 _SYMBOL = re.compile(r"(?<![\w.%@])((?:[A-Za-z_]|\.+[A-Za-z_])[\w.$]*)(?:@\w+)?((?:\s*[+-]\s*\d+)*)")
+_MNEMONIC = re.compile(r"(?:(?:lock|repn?[ez]?|data16|bnd|notrack|\{\w+\})\s+)*\S+", re.IGNORECASE)
+"""A mnemonic with the prefixes before it, and pseudo-prefixes such as `{vex}`."""
 _WORDS = {
     "ptr",
     "offset",
@@ -242,7 +244,7 @@ class _Lister:
             try:
                 self.known[key] = found or self._encode(*key)
             except AssemblyError as error:
-                raise _at_line(one, error) from error
+                raise _at_line(one, _as_written(one, key[0], error)) from error
         for number, (_, text, syntax) in self.waiting.items():
             self.reader.pieces[number] = AlignedData(self.known[text, syntax], labels=self.reader.pieces[number].labels)
         self.waiting.clear()
@@ -288,13 +290,11 @@ class _Lister:
 
     def _with_addresses(self, text: str) -> tuple[str, int | None]:
         """Put made-up addresses in the place of symbols; return the address that is relative to the instruction."""
-        mnemonic, _, operands = text.partition(" ")
-        while mnemonic.lower() in ("lock", "rep", "repe", "repz", "repne", "repnz", "data16", "bnd", "notrack"):
-            word, _, operands = operands.partition(" ")
-            mnemonic += f" {word}"
-            if not operands:
-                break
+        named = _MNEMONIC.match(text)
+        mnemonic = named[0] if named is not None else ""
+        operands = text[len(mnemonic) :].lstrip()
         relative: list[int] = []
+        intel = self.reader.syntax is OperandSyntax.INTEL
 
         def address(match: re.Match[str]) -> str:
             if match[1].lower() in _WORDS or _is_register(match[1]):
@@ -302,10 +302,11 @@ class _Lister:
             number = self.data.setdefault(match[1], FIRST_DATA + DATA_APART * len(self.data))
             number += sum(int(one.replace(" ", "")) for one in re.findall(r"[+-]\s*\d+", match[2]))
             relative.append(number)
-            return str(number)
+            is_memory = intel and _is_memory(operands[: match.start()], operands[match.end() :])
+            return f"[{number}]" if is_memory else str(number)
 
         plain = _SYMBOL.sub(address, operands)
-        if self.reader.syntax is OperandSyntax.INTEL:
+        if intel:
             plain = re.sub(r"\boffset\s+(?:flat:\s*)?", "", plain, flags=re.IGNORECASE)
             plain = re.sub(r"(?<![\w\]])([+-]?\d+)\[([^\]]*)\]", r"[\2+\1]", plain).replace("+-", "-")
             plain = re.sub(r"\bflat:\s*", "", plain, flags=re.IGNORECASE)
@@ -330,13 +331,33 @@ class _Lister:
         return Listing(bytes(code), tuple(places), shown)
 
 
+def _is_memory(before: str, after: str) -> bool:
+    """Whether a symbol between these parts of Intel operands stands for memory, with no brackets around or behind it.
+
+    Behind `offset` it stands for its address.
+    """
+    if before.count("[") > before.count("]") or after.lstrip().startswith("["):
+        return False
+    return re.search(r"\boffset\s+(?:flat:\s*)?$", before, re.IGNORECASE) is None
+
+
+def _as_written(one: _Written, encoded: str, error: AssemblyError) -> AssemblyError:
+    """Return the error with the statement as it was written in the place of the text that was encoded."""
+    message = error.message.replace(f"'{encoded}'", f"'{_without_labels(one.text)}'")
+    return AssemblyError(message, hint=error.hint)
+
+
 def _at_line(one: _Written, error: AssemblyError) -> AssemblyError:
     return AssemblyError(f"line {one.line}: {error.message}", hint=error.hint)
 
 
 def _text_of(piece: Statement | AlignedData, one: _Written) -> str:
     """Return a statement without the labels before it."""
-    return re.sub(r"^(?:[\w.$]+:\s*)+(?=[^:\[])", "", one.text) if piece.labels else one.text
+    return _without_labels(one.text) if piece.labels else one.text
+
+
+def _without_labels(text: str) -> str:
+    return re.sub(r"^(?:[\w.$]+:\s*)+(?=[^:\[])", "", text)
 
 
 def _labels(written: Iterator[_Written] | list[_Written]) -> dict[str, int]:

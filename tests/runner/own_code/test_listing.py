@@ -19,7 +19,7 @@ from runner.own_code.reading.objects import read_program
 from runner.own_code.reading.text import OperandSyntax
 from tests.nonempty import some
 from tests.runner.cli.commands import need_catalogue
-from xed_convert.errors import AssemblyError
+from xed_convert.errors import AssemblyError, UopscopeError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,6 +96,16 @@ GCC_INTEL = """\
 """
 
 
+INTEL_MEMORY = """\
+	add	rax, total
+	mov	edx, DWORD PTR total
+	mov	DWORD PTR total[rip], 5
+	mov	edx, OFFSET total
+	mov	eax, DWORD PTR total+4
+	mov	eax, DWORD PTR [total+8]
+"""
+
+
 def shown(text: str) -> list[str]:
     return [line.text for line in lines_of(list_text(text).code)]
 
@@ -123,6 +133,39 @@ def test_what_clang_writes() -> None:
         "INC RCX",
         "JNE short 8",
     ]
+
+
+def test_a_symbol_in_intel_syntax_is_memory_unless_its_offset_is_meant() -> None:
+    assert shown(INTEL_MEMORY) == [
+        "ADD RAX,[0x10000000]",
+        "MOV EDX,[0x10000000]",
+        "MOV dword ptr [0x10000000],5",
+        "MOV EDX,0x10000000",
+        "MOV EAX,[0x10000004]",
+        "MOV EAX,[0x10000008]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("{vex} vpdpbusd ymm0, ymm1, ymm2", "c4e27550c2"),
+        ("{vex} vpdpbusd %ymm2, %ymm1, %ymm0", "c4e27550c2"),
+        ("{evex} vaddps ymm0, ymm1, ymm2", "62f1742858c2"),
+        ("lock add DWORD PTR total[rip], 1", "f083"),
+        ("rep stosq", "f348ab"),
+    ],
+)
+def test_prefixes_and_pseudo_prefixes_are_read(text: str, code: str) -> None:
+    assert list_text(text).code.hex().startswith(code)
+
+
+@pytest.mark.parametrize(("text", "quoted"), [("x: mov raxx, 5", "'mov raxx, 5'"), ("ldr d1, [x1], #8", "'ldr d1, ")])
+def test_an_error_quotes_what_was_written(text: str, quoted: str) -> None:
+    with pytest.raises(UopscopeError) as raised:
+        list_text(text)
+    assert quoted in raised.value.message
+    assert "268" not in raised.value.message
 
 
 def test_what_icc_writes() -> None:
