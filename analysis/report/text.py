@@ -99,7 +99,7 @@ def sentence(bounds: Bounds) -> str:
 
 
 _REASONS = {
-    Component.PREDECODER: "the predecoder, which finds instructions in a block of code per cycle",
+    Component.PREDECODER: "the predecoder (it finds instructions in one block of code per cycle)",
     Component.DECODERS: "the decoders",
     Component.UOP_CACHE: "the µop cache",
     Component.LOOP_BUFFER: "the loop buffer",

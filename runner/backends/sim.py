@@ -158,7 +158,7 @@ class SimBackend:
     def lacks(self, variant: InstructionVariant) -> str:
         """Return the reason why the machine cannot run a variant ("": it can)."""
         has = self._machine.behaviour(variant) is not None
-        return "" if has else f"the simulated {self._machine.name} does not have it"
+        return "" if has else f"the model of {self._machine.name} does not have it"
 
     def close(self) -> None:
         """Nothing is held."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runner.cli.process.guard import UsageError
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.errors import UopscopeError
 
@@ -72,6 +73,8 @@ def list_variants(
 
     has = test_of(cpu)
     found = [variant for variant in variants if has(variant)]
+    if not found:
+        raise UsageError(f"{cpu} has none of these variants", hint="leave out --cpu to list them")
     print("\n".join(_count_lines(found) if counts else _variant_lines(found)))
 
 

@@ -139,4 +139,4 @@ def _check_register(lines: Iterable[Line], name: str, purpose: str) -> None:
     for line in lines:
         if line.code not in MARK_TEXTS and any(one.writes(name) for one in _pieces(line.code)):
             message = f"{line.text} writes {name}, which {purpose}"
-            raise MeasureError(message, hint="take another register (R14 is the address of 1 MiB of memory)")
+            raise MeasureError(message, hint="take another register (R14 is the address of memory)")

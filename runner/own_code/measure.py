@@ -30,6 +30,7 @@ from runner.backend import (
     Repeat,
 )
 from runner.measuring.aggregate import BESIDE
+from runner.measuring.calibration import steadied
 from runner.measuring.protocol import Measurer, Options
 from runner.own_code.blocks import BlockMeasurer, BlockMode, BlockOptions, shape_of
 from runner.own_code.code import MeasureError, check_body, lines_of
@@ -330,7 +331,8 @@ def _wanted(settings: Settings, info: BackendInfo) -> tuple[str, ...]:
     names = (*choice.names, *info.ports) if choice.usual else choice.names
     for name in names:
         if name not in there and not choice.usual and not (name == "core_cycles" and clock):
-            raise MeasureError(f"{info.name} has no counter {name!r}", hint=f"it has: {', '.join(there)}")
+            able = [*(("core_cycles",) if clock else ()), *(one for one in there if one not in BESIDE)]
+            raise MeasureError(f"{info.name} has no counter {name!r}", hint=f"it has: {', '.join(able)}")
     return tuple(dict.fromkeys((*clock, *(name for name in names if name in there))))
 
 
@@ -456,7 +458,7 @@ def _samples(result: JobResult, info: BackendInfo) -> dict[str, list[Fraction]]:
     """Return the samples of each counter, core cycles from ticks where only a clock is there."""
     samples = {name: list(map(Fraction, values)) for name, values in result.samples.items() if name not in BESIDE}
     if "core_cycles" not in samples and "calibration" in result.samples:
-        pairs = zip(result.samples["tsc"], result.samples["calibration"], strict=True)
+        pairs = zip(result.samples["tsc"], steadied(result.samples["calibration"]), strict=True)
         known = [Fraction(ticks * info.calibration_core_cycles, beside) for ticks, beside in pairs if beside > 0]
         samples = {"core_cycles": known or [Fraction(0)], **samples}
     return samples

@@ -220,6 +220,14 @@ def test_every_file_of_the_folder_that_exports_is_an_option() -> None:
     assert {"csv", "json", "parquet", "osaca", "llvm-exegesis"} <= set(exporters())
 
 
+def test_a_query_takes_an_architecture_in_small_letters(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.xml"
+    with path.open("wb") as file:
+        write_database(ENTRIES, [], file)
+    assert command_of("db", ["query", "uops >= 0", "--arch", "skx", "--db", str(path)]) == 0
+    assert " SKX " in capfd.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -63,7 +63,7 @@ def test_json_goes_to_a_file_or_to_the_output(tmp_path: Path, capsys: pytest.Cap
         (
             ["--classes", "512", "--backend", "sim", "--arch", "HSW"],
             2,
-            "no class '512' on this CPU: the simulated HSW does not have it",
+            "no class '512' on this CPU: the model of HSW does not have it",
         ),
         (["--classes", "alu/64", "--backend", "sim", "--arch", "HSW"], 2, "a delay is between two classes"),
         (["--json", "/nowhere/x.json"], 3, "/nowhere"),

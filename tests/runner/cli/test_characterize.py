@@ -151,7 +151,7 @@ def test_wrong_input_is_named_and_has_its_code(
 
 def test_what_the_machine_lacks_is_skipped_with_the_reason(capfd: pytest.CaptureFixture[str]) -> None:
     assert called([*SIMULATED, "--instr", "VPADDB (ZMM, ZMM, ZMM)"]) == 0
-    assert "skipped, the simulated HSW does not have it: VPADDB (ZMM, ZMM, ZMM)" in capfd.readouterr().out
+    assert "skipped, the model of HSW does not have it: VPADDB (ZMM, ZMM, ZMM)" in capfd.readouterr().out
 
 
 @pytest.mark.slow

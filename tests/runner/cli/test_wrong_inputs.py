@@ -129,6 +129,7 @@ ROWS = (
     Wrong("uopscope ports fit mixes.json -o folder", 3, "folder: cannot be written: it is a folder"),
     Wrong("uopscope ports sets --backend sim", 2, "the sim backend simulates the machine that --arch names"),
     Wrong(f"uopscope ports sets {SIM} --json folder", 3, "folder: cannot be written: it is a folder"),
+    Wrong("uopscope catalogue list 'VADDPH (ZMM, ZMM, ZMM)' --cpu HASWELL", 2, "HASWELL has none of these variants"),
     Wrong("uopscope encode 'ADD RAX'", 2, "ADD"),
     Wrong("uopscope encode --decode xyz", 2, "not bytes in hexadecimal"),
     Wrong("uopscope db build missing.sqlite -o out.xml", 2, "no such file"),

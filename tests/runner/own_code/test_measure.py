@@ -218,3 +218,21 @@ def test_a_clock_that_moves_by_single_ticks_adds_next_to_nothing() -> None:
     (mode,) = measure(CodeRequest(MachineCode(IMUL), Settings(Runs())), backend).modes.values()
     assert mode.values["core_cycles"].spread < Fraction(1, 20)
     assert mode.reason == ""
+
+
+@pytest.mark.parametrize("aggregate", list(Aggregate))
+def test_a_disturbed_calibration_changes_nothing(aggregate: Aggregate) -> None:
+    def disturbed(job: Job, repetition: int) -> dict[str, int]:
+        return {"tsc": 100 + 2 * job.copies, "calibration": 6000 * (2 if repetition == 3 else 1)}
+
+    backend = FakeBackend(disturbed, ("tsc", "calibration"), clock=True)
+    runs = Runs(unroll=10, measurements=20, aggregate=aggregate)
+    (mode,) = measure(CodeRequest(MachineCode(IMUL), Settings(runs)), backend).modes.values()
+    assert mode.values["core_cycles"].value == 3
+
+
+def test_a_counter_that_is_not_there_is_refused_with_those_that_are() -> None:
+    backend = FakeBackend(clocked, ("tsc", "calibration", "contention_probe"), clock=True)
+    with pytest.raises(MeasureError) as raised:
+        measure(CodeRequest(MachineCode(IMUL), Settings(Runs(), counters=choose("foo"))), backend)
+    assert raised.value.hint == "it has: core_cycles, tsc"
