@@ -56,10 +56,10 @@ def loop_lines(found: LoopPrediction, function: str) -> Iterator[str]:
 
 def branches_text(found: LoopPrediction) -> str:
     """Say what the taken branches of a single way take, if that is more than its code takes in a row."""
-    return (
-        f"{cycles_text(found.cycles)} cycles per iteration. What limits it: {found.ways[0].taken} taken branches. "
-        "What follows is the same code without them."
-    )
+    taken = found.ways[0].taken
+    branches = f"{taken} taken {'branch' if taken == 1 else 'branches'}"
+    headline = f"{cycles_text(found.cycles)} cycles per iteration. What limits it: {branches}."
+    return f"{headline} What follows leaves this limit out."
 
 
 def flow_lines(flow: Flow, function: str, chosen: Loop | None) -> Iterator[str]:

@@ -75,8 +75,6 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
                 number += 1
                 if number > MAXIMUM_LINES or len(line) == MAXIMUM_LINE:
                     raise PackedError(f"{path}:{number}: larger than the conclusions of any campaign")
-                if not line.endswith(b"\n"):
-                    raise PackedError(f"{path}:{number}: damaged: the line is not complete", hint="fetch it again")
                 found = json.loads(line)
                 if not isinstance(found, dict) or (number == 1 and found != HEAD):
                     raise PackedError(f"{path}:{number}: not {HEAD['format']}, version {HEAD['version']}")

@@ -96,7 +96,7 @@ def only(entries: Iterable[Entry], architecture: str) -> Iterator[Entry]:
     found = False
     for entry in entries:
         names.update(entry.results)
-        results_of = {name: one for name, one in entry.results.items() if _is_wanted(name, architecture)}
+        results_of = {name: one for name, one in entry.results.items() if architecture in ("", name)}
         if results_of:
             found = True
             yield Entry(entry.variant, results_of)
@@ -104,10 +104,6 @@ def only(entries: Iterable[Entry], architecture: str) -> Iterator[Entry]:
         raise DatabaseError(
             f"no result of the architecture {architecture!r}", hint=f"there are: {', '.join(sorted(names)) or 'none'}"
         )
-
-
-def _is_wanted(name: str, architecture: str) -> bool:
-    return not architecture or name.casefold() == architecture.casefold()
 
 
 def is_model(measurement: object) -> bool:

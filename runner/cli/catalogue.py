@@ -73,7 +73,7 @@ def list_variants(
 
     has = test_of(cpu)
     found = [variant for variant in variants if has(variant)]
-    if not found:
+    if cpu and not found:
         raise UsageError(f"{cpu} has none of these variants", hint="leave out --cpu to list them")
     print("\n".join(_count_lines(found) if counts else _variant_lines(found)))
 

@@ -36,7 +36,7 @@ from xed_convert.errors import ConversionError, UopscopeError
 from xed_convert.files import atomic_write, check_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from results.database.compare import Comparison
     from results.database.diff import Group
@@ -443,7 +443,8 @@ def query(
 
     wanted = compile_query(text)
     _check_outputs(csv)
-    entries = list(only(_entries(database), arch))
+    entries = list(_entries(database))
+    entries = list(only(entries, _as_named(arch, architectures(entries))))
     wanted.check({name for entry in entries for name in _attributes(entry)})
     found = list(_selected(entries, wanted))
     if csv:
@@ -516,6 +517,12 @@ def _selected(entries: Iterable[Entry], wanted: Predicate) -> Iterator[Entry]:
         results = {name: result for name, result in entry.results.items() if wanted(entry, result)}
         if results:
             yield DatabaseEntry(entry.variant, results)
+
+
+def _as_named(arch: str, names: Sequence[str]) -> str:
+    """Return an architecture as the results name it, if only the case of letters differs."""
+    alike = [name for name in names if name.casefold() == arch.casefold()]
+    return alike[0] if len(alike) == 1 else arch
 
 
 def _entries(database: Path | None) -> Iterator[Entry]:

@@ -159,7 +159,6 @@ def plan_lines(plan: Plan, provenance: Provenance, jobs: int) -> Iterator[str]:
     microbenchmarks, seconds = plan.expected_microbenchmarks, plan.expected_seconds
     if microbenchmarks is None or seconds is None:
         yield "how long it takes is not known: no variant of a sample was done in time"
-        yield "  ports by time need up to a minute of preparation, so that --no-ports-by-time tells more"
         return
     yield (
         f"about {microbenchmarks} microbenchmarks, {duration_text(seconds / sensible_processes(jobs, plan.possible))}"

@@ -58,10 +58,14 @@ _MAKES_CODE = {
 }
 _MAKES_CODE |= {".nops", ".skip", ".space", ".zero", ".intel_syntax", ".att_syntax"}
 _NUMERIC = re.compile(r"\s*(\d+):(.*)", re.DOTALL)
-_BRANCHES = re.compile(r"(?:notrack |bnd )*(?:j[a-z]+|call[a-z]?|loop[a-z]*|xbegin) ", re.IGNORECASE)
+_BRANCHES = re.compile(r"(?:notrack |bnd |data16 |\{\w+\} )*(?:j[a-z]+|call[a-z]?|loop[a-z]*|xbegin) ", re.IGNORECASE)
 _SYMBOL = re.compile(r"(?<![\w.%@])((?:[A-Za-z_]|\.+[A-Za-z_])[\w.$]*)(?:@\w+)?((?:\s*[+-]\s*\d+)*)")
 _MNEMONIC = re.compile(r"(?:(?:lock|repn?[ez]?|data16|bnd|notrack|\{\w+\})\s+)*\S+", re.IGNORECASE)
 """A mnemonic with the prefixes before it, and pseudo-prefixes such as `{vex}`."""
+_CONSTANT = re.compile(
+    r"^\s*\.(?:set|equ|equiv)\s+([\w.$]+)\s*,\s*(-?(?:0[xX][\da-fA-F]+|[1-9]\d*|0))\s*$", re.MULTILINE
+)
+"""A name with a number for a value."""
 _WORDS = {
     "ptr",
     "offset",
@@ -134,7 +138,8 @@ def list_text(
     chosen = syntax or (OperandSyntax.ATT if is_att(text) else OperandSyntax.INTEL)
     kept = list(_code_statements(text))
     inside = [one for one in kept if first <= one.line <= last]
-    listing = _Lister(kept, inside, chosen).listing(progress)
+    constants = {name: int(value, 0) for name, value in _CONSTANT.findall(text)}
+    listing = _Lister(kept, inside, chosen, constants).listing(progress)
     return listing.part(*marked_bytes(listing.code))
 
 
@@ -181,8 +186,11 @@ def _numbered(text: str, numeric: Counter[str]) -> str:
 class _Lister:
     """Assembles the statements of a region; what `all_of` defines before it stands before the code."""
 
-    def __init__(self, all_of: list[_Written], inside: list[_Written], syntax: OperandSyntax) -> None:
+    def __init__(
+        self, all_of: list[_Written], inside: list[_Written], syntax: OperandSyntax, constants: Mapping[str, int]
+    ) -> None:
         self.inside = inside
+        self.constants = constants
         self.syntax = syntax
         self.assembler = shipped_assembler()
         self.reader = StatementReader(self.assembler, syntax)
@@ -224,13 +232,15 @@ class _Lister:
                 self.reader.pieces.append(self.reader.statement(self._branch(text, match.end())))
                 self.reader.labels = []
                 return
-            plain, relative = self._with_addresses(text)
+            named = _MNEMONIC.match(text)
+            mnemonic = named[0] if named is not None else ""
+            operands, relative = self._with_addresses(text[len(mnemonic) :].lstrip())
         except AssemblyError as error:
             self._encode_waiting()
-            raise _at_line(one, error) from error
+            raise _at_line(one, _as_written(one, error)) from error
         if relative is not None:
             self.relative[len(self.reader.pieces)] = relative
-        self.waiting[len(self.reader.pieces)] = (one, plain, self.reader.syntax)
+        self.waiting[len(self.reader.pieces)] = (one, f"{mnemonic} {operands}".strip(), self.reader.syntax)
         self.reader.add(AlignedData())
 
     def _encode_waiting(self) -> None:
@@ -244,7 +254,7 @@ class _Lister:
             try:
                 self.known[key] = found or self._encode(*key)
             except AssemblyError as error:
-                raise _at_line(one, _as_written(one, key[0], error)) from error
+                raise _at_line(one, _as_written(one, error)) from error
         for number, (_, text, syntax) in self.waiting.items():
             self.reader.pieces[number] = AlignedData(self.known[text, syntax], labels=self.reader.pieces[number].labels)
         self.waiting.clear()
@@ -288,22 +298,21 @@ class _Lister:
             name = BEFORE if name in self.earlier else BEHIND
         return text[:operand] + label_name(name)
 
-    def _with_addresses(self, text: str) -> tuple[str, int | None]:
+    def _with_addresses(self, operands: str) -> tuple[str, int | None]:
         """Put made-up addresses in the place of symbols; return the address that is relative to the instruction."""
-        named = _MNEMONIC.match(text)
-        mnemonic = named[0] if named is not None else ""
-        operands = text[len(mnemonic) :].lstrip()
         relative: list[int] = []
         intel = self.reader.syntax is OperandSyntax.INTEL
 
         def address(match: re.Match[str]) -> str:
-            if match[1].lower() in _WORDS or _is_register(match[1]):
+            before, after = operands[: match.start()], operands[match.end() :]
+            if match[1].lower() in _WORDS or _is_register(match[1]) or before.endswith("{"):
                 return match[0]
+            if match[1] in self.constants:
+                return f"{self.constants[match[1]]}{match[2]}"
             number = self.data.setdefault(match[1], FIRST_DATA + DATA_APART * len(self.data))
             number += sum(int(one.replace(" ", "")) for one in re.findall(r"[+-]\s*\d+", match[2]))
             relative.append(number)
-            is_memory = intel and _is_memory(operands[: match.start()], operands[match.end() :])
-            return f"[{number}]" if is_memory else str(number)
+            return f"ds:{number}" if intel and _is_memory(before, after) else str(number)
 
         plain = _SYMBOL.sub(address, operands)
         if intel:
@@ -311,7 +320,7 @@ class _Lister:
             plain = re.sub(r"(?<![\w\]])([+-]?\d+)\[([^\]]*)\]", r"[\2+\1]", plain).replace("+-", "-")
             plain = re.sub(r"\bflat:\s*", "", plain, flags=re.IGNORECASE)
         is_relative = bool(relative) and re.search(r"\b[re]ip\b", plain, re.IGNORECASE) is not None
-        return f"{mnemonic} {plain}".strip(), relative[0] if is_relative else None
+        return plain, relative[0] if is_relative else None
 
     def _laid_out(self, written: Mapping[int, _Written]) -> Listing:
         pieces = self.reader.pieces
@@ -332,19 +341,26 @@ class _Lister:
 
 
 def _is_memory(before: str, after: str) -> bool:
-    """Whether a symbol between these parts of Intel operands stands for memory, with no brackets around or behind it.
+    """Whether a symbol between these parts of Intel operands stands for memory, although nothing there says so.
 
-    Behind `offset` it stands for its address.
+    Brackets and segments say it. Behind `offset`, and in a difference, it stands for its address.
     """
-    if before.count("[") > before.count("]") or after.lstrip().startswith("["):
-        return False
-    return re.search(r"\boffset\s+(?:flat:\s*)?$", before, re.IGNORECASE) is None
+    operand = before.rpartition(",")[2]
+    return not (
+        operand.count("[") > operand.count("]")
+        or re.match(r"\s*(?:\[|[+-]\s*[A-Za-z_.])", after)
+        or re.search(r"\boffset\b|[\w.]\s*[+-]\s*$|\b[c-gs]s:\s*$", operand, re.IGNORECASE)
+    )
 
 
-def _as_written(one: _Written, encoded: str, error: AssemblyError) -> AssemblyError:
-    """Return the error with the statement as it was written in the place of the text that was encoded."""
-    message = error.message.replace(f"'{encoded}'", f"'{_without_labels(one.text)}'")
-    return AssemblyError(message, hint=error.hint)
+def _as_written(one: _Written, error: AssemblyError) -> AssemblyError:
+    """Return the error with the statement as it was written, where it quotes made-up addresses."""
+
+    def written(match: re.Match[str]) -> str:
+        is_made_up = any(int(number) >= FIRST_DATA for number in re.findall(r"\d+", match[1]))
+        return f"'{_without_labels(one.text)}'" if is_made_up else match[0]
+
+    return AssemblyError(re.sub(r"'([^']*)'", written, error.message), hint=error.hint)
 
 
 def _at_line(one: _Written, error: AssemblyError) -> AssemblyError:

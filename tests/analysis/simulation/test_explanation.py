@@ -120,17 +120,11 @@ def test_text_and_json_have_all_of_it() -> None:
     jsonschema.validate(json.loads(json.dumps([found])), schema())
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "l: add rsi, 8; add rdi, 8; add rax, 8; add rbx, 8; dec rcx; jnz l",
-        "l: vfmadd231pd ymm2, ymm1, ymm0; vfmadd231pd ymm3, ymm1, [rdi]; add rcx, 4; jnz l",
-    ],
-)
-def test_what_is_not_changed_limits_the_code_as_before(text: str) -> None:
-    asked = study(text, Running.LOOP)
+def test_without_a_limit_the_bounds_of_the_others_hold() -> None:
+    """The simulation alone has 1.00 cycles without limits of issue, although the loop buffer needs 1.33."""
+    text = "l: add rsi, 8; add rdi, 8; add rax, 8; add rbx, 8; dec rcx; jnz l"
+    bounds = study(text, Running.LOOP).bounds.cycles_of
     found = changes(text, Running.LOOP)
-    bounds = asked.bounds.cycles_of
-    assert found.get("no dependencies", asked.cycles) >= bounds[Component.PORTS]
-    kept = [cycles for change, cycles in found.items() if "port" not in change]
-    assert min(some(kept)) >= bounds[Component.PORTS]
+    kept = {one: cycles for one, cycles in bounds.items() if one is not Component.ISSUE}
+    assert found.get("issue and retirement without limits", max(kept.values())) >= max(kept.values())
+    assert max(kept.values()) > 1
