@@ -41,7 +41,7 @@ def what_ifs(bounds: Bounds) -> list[WhatIf]:
 
 def _with(bounds: Bounds, component: Component, cycles: Fraction) -> Fraction:
     """Return the prediction with another bound of a component."""
-    return max({**bounds.cycles_of, component: cycles}.values())
+    return max(bounds.without({component}), cycles)
 
 
 def _components(bounds: Bounds) -> Iterator[WhatIf]:

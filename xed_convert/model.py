@@ -124,6 +124,11 @@ class InstructionVariant:
         """Whether it writes a mask register."""
         return any("K1" in operand.registers for operand in self.operands if operand.written)
 
+    @property
+    def explicit_registers(self) -> list[Operand]:
+        """The explicit register operands without write masks: those that may be one register."""
+        return [one for one in self.operands if one.explicit and one.kind is OperandKind.REGISTER and not one.opmask]
+
     def _joined_key(self) -> str:
         names: tuple[str, ...] = KEY_ATTRIBUTES
         if not self.attributes.keys().isdisjoint(APX_KEY_ATTRIBUTES):

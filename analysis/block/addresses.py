@@ -251,8 +251,7 @@ class _State:
         known = self.contents.get(address)
         if known is not None and known[0] == size:
             return known[1]
-        written = any((address[0], address[1] + byte) in self.writers for byte in range(size))
-        if self.environment is not None and not address[0] and size <= 8 and not written:
+        if self.environment is not None and not address[0] and size <= 8 and not self._is_written(address[1], size):
             twice = self.environment.value << 64 | self.environment.value  # numbers of 64 bits, one after another
             value = (NUMBER, twice >> 8 * (address[1] % 8) & ((1 << 8 * size) - 1))
         else:
@@ -260,6 +259,10 @@ class _State:
         if known is None:
             self.contents[address] = (size, value)
         return value
+
+    def _is_written(self, number: int, size: int) -> bool:
+        """Whether a store wrote one of `size` bytes at an address that is a number."""
+        return any((NUMBER, number + byte) in self.writers for byte in range(size))
 
     def spelled(self, place: MemoryAddress) -> Spelling:
         """Return how an address is written, as rename sees it."""

@@ -29,7 +29,7 @@ from results.ports import fullest
 from simulator.core.core import TICKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from analysis.block.addresses import Environment, Followed
     from analysis.block.code import Block, Item
@@ -87,6 +87,10 @@ class Bounds:
     def cycles(self) -> Fraction:
         """The prediction: core cycles per iteration."""
         return max(self.cycles_of.values(), default=Fraction(0))
+
+    def without(self, lifted: Container[Component]) -> Fraction:
+        """Return the largest bound of the other components."""
+        return max((cycles for one, cycles in self.cycles_of.items() if one not in lifted), default=Fraction(0))
 
     @property
     def limits(self) -> list[Component]:

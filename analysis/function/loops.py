@@ -55,7 +55,7 @@ class LoopPrediction:
         A single way has that of its code, which may be simulated, or of its taken branches.
         """
         if len(self.ways) == 1:
-            return max(self.facts[0].cycles, self.bounds.get(TAKEN_BRANCHES, Fraction(0)))
+            return max(self.facts[0].cycles, self.bounds[TAKEN_BRANCHES])
         return max(self.bounds.values(), default=Fraction(0))
 
     @property

@@ -24,7 +24,7 @@ def loop_lines(found: LoopPrediction, function: str) -> Iterator[str]:
     yield ""
     if len(found.ways) == 1:
         if found.is_limited_by_branches:
-            yield branches_text(found)
+            yield _branches_text(found)
             yield ""
         yield from lines_of(found.facts[0])
         return
@@ -54,7 +54,7 @@ def loop_lines(found: LoopPrediction, function: str) -> Iterator[str]:
         yield f"and {len(found.ways) - MOST_SHOWN} less probable ways"
 
 
-def branches_text(found: LoopPrediction) -> str:
+def _branches_text(found: LoopPrediction) -> str:
     """Say what the taken branches of a single way take, if that is more than its code takes in a row."""
     taken = found.ways[0].taken
     branches = f"{taken} taken {'branch' if taken == 1 else 'branches'}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 from analysis.block.addresses import Followed
@@ -63,10 +62,15 @@ def _tried(study: Study) -> Iterator[WhatIf]:
     pages = study.simulated.page_cycles
 
     def tried(
-        change: str, changed: Program, parameters: Parameters = usual, *, lifts: Container[Component] = ()
+        change: str,
+        changed: Program,
+        parameters: Parameters = usual,
+        *,
+        lifts: Container[Component] = (),
+        independent: bool = False,
     ) -> WhatIf:
-        found = simulation.simulate(changed, parameters, loop=study.loop)
-        return WhatIf(change, max(found.cycles, _still(study, lifts)) + pages)
+        found = simulation.simulate(changed, parameters, loop=study.loop, independent=independent)
+        return WhatIf(change, max(found.cycles, study.bounds.without(lifts)) + pages)
 
     wide = replace(
         usual, issue_width=usual.issue_width * WITHOUT_LIMIT, retire_width=usual.retire_width * WITHOUT_LIMIT
@@ -79,9 +83,7 @@ def _tried(study: Study) -> Iterator[WhatIf]:
         yield tried("front end without limits", unfetched, replace(usual, front=None), lifts=FRONT_END)
     yield tried("issue and retirement without limits", program, wide, lifts={Component.ISSUE})
     yield tried("reorder buffer and scheduler without limits", program, deep)
-    independent = simulation.simulate(program, usual, loop=study.loop, independent=True)
-    still = _still(study, {Component.DEPENDENCIES})
-    yield WhatIf("no dependencies", max(independent.cycles, still) + pages)
+    yield tried("no dependencies", program, lifts={Component.DEPENDENCIES}, independent=True)
     if pages or any(step[0] == COMMIT for step in program.steps):
         memory = simulation.programs.program(study.block, _perfect(study))
         yield WhatIf("perfect memory", simulation.simulate(memory, usual, loop=study.loop).cycles)
@@ -93,13 +95,6 @@ def _tried(study: Study) -> Iterator[WhatIf]:
     yield from _lines(study, program, tried)
     yield from _accumulators(study, program, tried)
     yield from _unrolled(study)
-
-
-def _still(study: Study, lifted: Container[Component]) -> Fraction:
-    """Return the largest bound of the components that a change does not lift."""
-    return max(
-        (cycles for component, cycles in study.bounds.cycles_of.items() if component not in lifted), default=Fraction(0)
-    )
 
 
 def _perfect(study: Study) -> Followed:

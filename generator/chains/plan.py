@@ -21,7 +21,7 @@ from generator.operands.registers import name_among, register_class
 from generator.operands.values import ValueKind, kinds_of, values_of
 from results.model import LatencyPart
 from xed_convert.errors import EncodingError
-from xed_convert.model import Instance, InstructionVariant, OperandKind
+from xed_convert.model import Instance, InstructionVariant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -180,7 +180,7 @@ def _index_pairs(factory: ChainFactory, kind: ValueKind) -> Iterator[OperandPair
 
 def _same_register_pairs(instructions: InstructionFactory, instance: Instance) -> Iterator[OperandPair]:
     """Yield the pairs of the instance that has one register in all its explicit register operands."""
-    operands = [o for o in instance.variant.operands if o.explicit and o.kind is OperandKind.REGISTER and not o.opmask]
+    operands = instance.variant.explicit_registers
     values = [str(instance.values[o.index]) for o in operands]
     if len(operands) < 2 or len({register_class(value) for value in values}) != 1:
         return

@@ -401,8 +401,7 @@ def _names(lines: Sequence[Line]) -> str:
 @PerObject
 def same_register_operands(variant: InstructionVariant) -> list[Operand]:
     """Return the explicit register operands that the same register could be given to (fewer than two: none)."""
-    explicit = [o for o in variant.operands if o.explicit and o.kind is OperandKind.REGISTER and not o.opmask]
-    read = [o for o in explicit if o.read]
+    read = [o for o in variant.explicit_registers if o.read]
     if len(read) < 2 or any(o.kind is OperandKind.MEMORY for o in variant.operands if o.explicit):
         return []
     common = [name for name in read[0].registers if all(name_among(o.registers, name) for o in read)]

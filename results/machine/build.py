@@ -66,9 +66,7 @@ def _with_same_register(variant: InstructionVariant, facts: VariantFacts) -> Map
     """Return the latencies if all operands are one register: those of other sources, such as flags, stay."""
     if not facts.same_register:
         return facts.latencies
-    explicit = {
-        operand.index for operand in variant.operands if operand.explicit and tracked(operand) and not operand.opmask
-    }
+    explicit = {operand.index for operand in variant.explicit_registers}
     others = {pair: cycles for pair, cycles in facts.latencies.items() if pair.source not in explicit}
     return {**others, **facts.same_register}
 

@@ -313,7 +313,7 @@ def _same_register(variant: InstructionVariant, values: Mapping[int, OperandValu
 
     A high byte shares no bit with the low one, so BH and BL are two.
     """
-    explicit = [o for o in variant.operands if o.kind is OperandKind.REGISTER and o.explicit and not o.opmask]
+    explicit = variant.explicit_registers
     names = {o.index: str(values[o.index]) for o in explicit if o.index in values}
     places = {index: name if is_high_byte(name) else location_of(name) for index, name in names.items()}
     read = [places[o.index] for o in explicit if o.read and o.index in places]

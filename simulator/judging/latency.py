@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from results.model import Bound
 from results.whole_cycles import whole_cycles
-from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -31,7 +30,7 @@ def meant(
     A chain into a flag writes all flags besides CF, so one of these as a source stands for them all. With the same
     register in all operands all of them are the source.
     """
-    equal = {o.index for o in variant.operands if o.explicit and o.kind is OperandKind.REGISTER and not o.opmask}
+    equal = {operand.index for operand in variant.explicit_registers}
     undefined = undefined_flags(variant)
     if result.same_register and truth.same_register:
         truth = truth.same_register

@@ -58,10 +58,12 @@ _MAKES_CODE = {
 }
 _MAKES_CODE |= {".nops", ".skip", ".space", ".zero", ".intel_syntax", ".att_syntax"}
 _NUMERIC = re.compile(r"\s*(\d+):(.*)", re.DOTALL)
-_BRANCHES = re.compile(r"(?:notrack |bnd |data16 |\{\w+\} )*(?:j[a-z]+|call[a-z]?|loop[a-z]*|xbegin) ", re.IGNORECASE)
+_BRANCH_PREFIX = r"notrack|bnd|data16|\{\w+\}"
+"""What may stand before a branch: prefixes, and pseudo-prefixes such as `{disp32}`."""
+_BRANCHES = re.compile(rf"(?:(?:{_BRANCH_PREFIX}) )*(?:j[a-z]+|call[a-z]?|loop[a-z]*|xbegin) ", re.IGNORECASE)
 _SYMBOL = re.compile(r"(?<![\w.%@])((?:[A-Za-z_]|\.+[A-Za-z_])[\w.$]*)(?:@\w+)?((?:\s*[+-]\s*\d+)*)")
-_MNEMONIC = re.compile(r"(?:(?:lock|repn?[ez]?|data16|bnd|notrack|\{\w+\})\s+)*\S+", re.IGNORECASE)
-"""A mnemonic with the prefixes before it, and pseudo-prefixes such as `{vex}`."""
+_MNEMONIC = re.compile(rf"(?:(?:lock|repn?[ez]?|{_BRANCH_PREFIX})\s+)*\S+", re.IGNORECASE)
+"""A mnemonic with what stands before it."""
 _CONSTANT = re.compile(
     r"^\s*\.(?:set|equ|equiv)\s+([\w.$]+)\s*,\s*(-?(?:0[xX][\da-fA-F]+|[1-9]\d*|0))\s*$", re.MULTILINE
 )
@@ -237,7 +239,7 @@ class _Lister:
             operands, relative = self._with_addresses(text[len(mnemonic) :].lstrip())
         except AssemblyError as error:
             self._encode_waiting()
-            raise _at_line(one, _as_written(one, error)) from error
+            raise _in_statement(one, error) from error
         if relative is not None:
             self.relative[len(self.reader.pieces)] = relative
         self.waiting[len(self.reader.pieces)] = (one, f"{mnemonic} {operands}".strip(), self.reader.syntax)
@@ -254,7 +256,7 @@ class _Lister:
             try:
                 self.known[key] = found or self._encode(*key)
             except AssemblyError as error:
-                raise _at_line(one, _as_written(one, error)) from error
+                raise _in_statement(one, error) from error
         for number, (_, text, syntax) in self.waiting.items():
             self.reader.pieces[number] = AlignedData(self.known[text, syntax], labels=self.reader.pieces[number].labels)
         self.waiting.clear()
@@ -353,18 +355,15 @@ def _is_memory(before: str, after: str) -> bool:
     )
 
 
-def _as_written(one: _Written, error: AssemblyError) -> AssemblyError:
-    """Return the error with the statement as it was written, where it quotes made-up addresses."""
+def _in_statement(one: _Written, error: AssemblyError) -> AssemblyError:
+    """Return the error with its line, and with the statement as it was written where it quotes made-up addresses."""
 
     def written(match: re.Match[str]) -> str:
         is_made_up = any(int(number) >= FIRST_DATA for number in re.findall(r"\d+", match[1]))
         return f"'{_without_labels(one.text)}'" if is_made_up else match[0]
 
-    return AssemblyError(re.sub(r"'([^']*)'", written, error.message), hint=error.hint)
-
-
-def _at_line(one: _Written, error: AssemblyError) -> AssemblyError:
-    return AssemblyError(f"line {one.line}: {error.message}", hint=error.hint)
+    message = re.sub(r"'([^']*)'", written, error.message)
+    return AssemblyError(f"line {one.line}: {message}", hint=error.hint)
 
 
 def _text_of(piece: Statement | AlignedData, one: _Written) -> str:
