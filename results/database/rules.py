@@ -6,7 +6,8 @@ Each rule is one function in `RULES`, with the reader that needs it: uiCA's conv
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -56,21 +57,58 @@ class EntryRule:
     check: Callable[[Entry], Iterator[tuple[str, str]]]
 
 
-def check_entries(entries: Iterable[Entry]) -> Iterator[Violation]:
-    """Yield every violation, those of the whole file last."""
+@dataclass(slots=True)
+class Extent:
+    """How much of the instruction set a file has results of; filled while its entries are checked.
+
+    `results`: the number of variants by architecture. `with_ports`: architectures with a port usage. `anchors`: whether
+    the anchor has one, by architecture, where it was measured at all.
+    """
+
+    variants: int = 0
+    results: Counter[str] = field(default_factory=Counter)
+    with_ports: set[str] = field(default_factory=set)
+    anchors: dict[str, bool] = field(default_factory=dict)
+
+    def note(self, entry: Entry) -> None:
+        """Take in an entry."""
+        self.variants += 1
+        self.results.update(entry.results.keys())
+        for name, result in entry.results.items():
+            has_ports = "ports" in (result.measurement or {})
+            if has_ports:
+                self.with_ports.add(name)
+            if entry.variant.iform == ANCHOR_IFORM:
+                self.anchors[name] = self.anchors.get(name, False) or has_ports
+
+    @property
+    def without_anchor(self) -> list[str]:
+        """The architectures with port usages in which the anchor was not measured: they are a part."""
+        return sorted(self.with_ports - self.anchors.keys())
+
+    @property
+    def contradictory(self) -> list[str]:
+        """The architectures with port usages in which the anchor was measured, but has none."""
+        return sorted(name for name in self.with_ports & self.anchors.keys() if not self.anchors[name])
+
+
+def check_entries(entries: Iterable[Entry], extent: Extent | None = None) -> Iterator[Violation]:
+    """Yield every violation, those of the whole file last.
+
+    A variant that was not measured breaks no rule. `extent` is told what there is.
+    """
+    extent = Extent() if extent is None else extent
     strings: dict[str, str] = {}
     keys: dict[str, str] = {}
-    anchors: dict[str, bool] = {}
     for entry in entries:
         for rule in RULES:
             for architecture, what in rule.check(entry):
                 yield Violation(rule.name, entry.variant.string, architecture, what)
         yield from _twice("unique-string", strings, entry.variant.string, entry.variant.string)
         yield from _twice("unique-key", keys, entry.variant.key, entry.variant.string)
-        _note_anchor(anchors, entry)
-    for architecture, found in sorted(anchors.items()):
-        if not found:
-            yield Violation("anchor", ANCHOR_IFORM, architecture, "uiCA needs the ports of this instruction")
+        extent.note(entry)
+    for architecture in extent.contradictory:
+        yield Violation("anchor", ANCHOR_IFORM, architecture, "it has no ports, which uiCA needs")
 
 
 def needed_by(rule: str) -> str:
@@ -80,13 +118,6 @@ def needed_by(rule: str) -> str:
 
 ANCHOR_IFORM = "AND_GPRv_IMMb"
 """uiCA's converter takes the ports of this iform as those of every ALU operation of an architecture."""
-
-
-def _note_anchor(anchors: dict[str, bool], entry: Entry) -> None:
-    """Note for each architecture that has port usages at all whether the anchor is among them."""
-    for name, result in entry.results.items():
-        if result.measurement is not None and "ports" in result.measurement:
-            anchors[name] = anchors.get(name, False) or entry.variant.iform == ANCHOR_IFORM
 
 
 def _twice(rule: str, seen: dict[str, str], value: str, string: str) -> Iterator[Violation]:

@@ -101,7 +101,7 @@ def test_a_database_differs_from_itself_in_nothing_and_from_an_empty_one_in_ever
 @given(entries())
 @settings(max_examples=60, deadline=None)
 def test_random_entries_keep_the_rules(found: list[Entry]) -> None:
-    assert [fault for fault in faults(rules.check_entries(found)) if fault.rule != "anchor"] == []
+    assert faults(rules.check_entries(found)) == []
 
 
 @pytest.mark.parametrize(
@@ -179,16 +179,30 @@ def test_known_faults_of_published_files_are_repaired_and_reported() -> None:
 def test_each_rule_finds_what_breaks_it(measurement: dict[str, str], latency: dict[str, str], rule: str | None) -> None:
     rows = (LatencyRow(1, 2, latency),) if latency else ()
     values = measurement if rule != "ports" and rule is not None else {**(GOOD.measurement or {}), **measurement}
-    found = {one.rule for one in rules.check_entries([entry(ArchitectureResult("SKL", values, rows))])} - {"anchor"}
+    found = {one.rule for one in rules.check_entries([entry(ArchitectureResult("SKL", values, rows))])}
     assert found >= {rule} if rule else not found
 
 
 def test_rules_over_operands_and_the_whole_file() -> None:
     nameless = Entry(variant("ADC"), {"SKL": replace(GOOD, latencies=(LatencyRow(1, 9, {"cycles": "1"}),))})
     found = {one.rule for one in rules.check_entries([nameless, nameless])}
-    assert found == {"latency-operands", "unique-string", "unique-key", "anchor"}
-    anchored = replace(variant("AND"), iform=rules.ANCHOR_IFORM)
-    assert list(rules.check_entries([Entry(anchored, {"SKL": GOOD})])) == []
+    assert found == {"latency-operands", "unique-string", "unique-key"}
+
+
+def test_a_part_breaks_no_rule_and_is_called_a_part() -> None:
+    extent = rules.Extent()
+    assert faults(rules.check_entries([entry(), Entry(variant("DIV"), {})], extent)) == []
+    assert (extent.variants, dict(extent.results), extent.without_anchor) == (2, {"SKL": 1}, ["SKL"])
+
+
+def test_the_anchor_of_uica_has_ports_if_it_was_measured_and_others_have_them() -> None:
+    anchor = replace(variant("AND"), iform=rules.ANCHOR_IFORM)
+    without = replace(GOOD, measurement={"TP_unrolled": "0.50"})
+    found = list(rules.check_entries([entry(), Entry(anchor, {"SKL": without})]))
+    assert [(one.rule, one.architecture) for one in found] == [("anchor", "SKL")]
+    extent = rules.Extent()
+    assert list(rules.check_entries([entry(), Entry(anchor, {"SKL": GOOD})], extent)) == []
+    assert extent.without_anchor == []
 
 
 @pytest.mark.parametrize("attribute", ["TP_unrolled", "TP_loop", "TP_ports", "ports", "uops"])
@@ -275,5 +289,4 @@ def test_default_flags_are_an_immediate_for_others_and_themselves_for_us() -> No
 
 def test_a_range_of_which_the_beginning_is_a_bound_is_whole() -> None:
     latency = LatencyRow(1, 1, {"min_cycles": "1", "max_cycles": "2", "min_cycles_is_upper_bound": "1"})
-    found = rules.check_entries([entry(replace(GOOD, latencies=(latency,)))])
-    assert [one.rule for one in found] == ["anchor"]
+    assert faults(rules.check_entries([entry(replace(GOOD, latencies=(latency,)))])) == []

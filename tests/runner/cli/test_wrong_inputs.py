@@ -137,7 +137,7 @@ ROWS = (
     Wrong("uopscope db build text.txt -o text.txt", 2, "-o text.txt: it is an input, too, and would be lost"),
     Wrong("uopscope db build published.xml -o out.xml", 3, "not an SQLite file"),
     Wrong("uopscope db build missing.sqlite -o folder", 3, "folder: cannot be written: it is a folder"),
-    Wrong("uopscope db check c.sqlite", 2, "`uopscope db build FILE -o instructions.xml` makes one"),
+    Wrong("uopscope db check c.sqlite", 3, "not an SQLite file"),
     Wrong("uopscope db check missing.xml", 2, "missing.xml"),
     Wrong("uopscope db check text.txt", 2, "not a readable instructions.xml"),
     Wrong("uopscope db diff published.xml missing.xml", 2, "missing.xml"),
