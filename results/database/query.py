@@ -48,10 +48,21 @@ _NUMERIC: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_COMPUTED = ("TP", "max_latency", "arch", "architecture", "isa-set")
+_COMPUTED = {
+    "TP": "the least of the measured throughputs",
+    "max_latency": "the longest latency of all pairs of operands",
+    "arch": "the architecture",
+    "architecture": "the architecture",
+    "isa-set": "the instruction's isa_set",
+}
 """Fields that are no attributes."""
 
-_VARIANT_FIELDS = ("iform", "string", "asm", "iclass", "category", "extension", "isa_set", "key")
+_LATENCY = "latency(1,2)"
+"""How a latency is asked for, from operand 1 to operand 2."""
+
+VARIANT_FIELDS = ("iform", "string", "asm", "iclass", "category", "extension", "isa_set", "key")
+"""Fields of an instruction that have a name of their own in `InstructionVariant`."""
+
 _MAXIMUM_NESTING = 50
 """Levels of parentheses and `not`: far more than a person writes, far fewer than Python's stack takes."""
 
@@ -86,17 +97,31 @@ class Query:
         """Refuse a query about a field that no result has; `known` are the names of all attributes that there are.
 
         Raises:
-            QueryError: names the field, the nearest ones, and all that there are.
+            QueryError: names the field, the nearest ones, and how to list all.
         """
-        names = {*known, *_VARIANT_FIELDS, *_COMPUTED}
+        names = {*known, *VARIANT_FIELDS, *_COMPUTED}
         for name in self.fields:
             if name not in names and not name.startswith("latency("):
-                near = get_close_matches(name, names, n=3, cutoff=0.6)
+                near = _nearest(name, {*names, _LATENCY})
                 nearest = f"nearest: {', '.join(near)}; " if near else ""
-                raise QueryError(
-                    f"no result here has a field {name!r}",
-                    hint=f"{nearest}there are: latency(1,2), {', '.join(sorted(names))}",
-                )
+                hint = f"{nearest}`uopscope db query --fields` lists all (with the same --db and --arch)"
+                raise QueryError(f"no result here has a field {name!r}", hint=hint)
+
+
+def all_fields(attributes: Mapping[str, str]) -> dict[str, str]:
+    """Return each field that a query may ask about, with a few words on it; `attributes` are those of the results."""
+    latencies = {_LATENCY: "the longest latency from operand 1 to operand 2; the same for any two"}
+    return latencies | _COMPUTED | dict(sorted(attributes.items()))
+
+
+def _nearest(name: str, names: Iterable[str]) -> list[str]:
+    """Return up to three names that somebody may have meant, whatever the case of their letters."""
+    by_plain = {_plain(one): one for one in sorted(names)}
+    return [by_plain[one] for one in get_close_matches(_plain(name), by_plain, n=3, cutoff=0.6)]
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace("-", "_")
 
 
 def compile_query(text: str) -> Query:
@@ -210,6 +235,8 @@ class _Parser:
         self._next()
         if token.text == "latency":
             return self._latency()
+        if self._peek().kind == "operator" and self._peek().text == "(":
+            raise self._error(f"only a latency has operands, as in {_LATENCY}")
         field = self.fields[token.text] = _field(token.text)
         return field
 
@@ -241,7 +268,7 @@ def _both(left: Predicate, right: Predicate) -> Predicate:
 
 
 def _field(name: str) -> Field:
-    if name in _VARIANT_FIELDS or name == "isa-set":
+    if name in VARIANT_FIELDS or name == "isa-set":
         attribute = name.replace("-", "_")
         return lambda entry, _result: str(getattr(entry.variant, attribute))
     if name == "TP":

@@ -25,7 +25,7 @@ from results.database.diff import ChangeKind, compare, group
 from results.database.memory_section import memory_sections
 from results.database.merge import Campaigns, Merge
 from results.database.naming import naming_of
-from results.database.query import Predicate, Query, compile_query
+from results.database.query import VARIANT_FIELDS, Predicate, Query, all_fields, compile_query
 from results.database.reader import Repair, read_database
 from results.database.writer import write_database
 from results.memory.documents import read_document
@@ -476,18 +476,31 @@ def _print_groups(groups: list[Group], show: int) -> None:
 
 @app.command()
 def query(
-    text: Annotated[str, typer.Argument(metavar="QUERY", help="For example: ports has p5 and latency(1,1) > 3")],
+    text: Annotated[
+        str, typer.Argument(metavar="QUERY", help="For example: ports has p5 and latency(1,1) > 3", show_default=False)
+    ] = "",
     database: Annotated[Path | None, typer.Option("--db", help="A database instead of the shipped one.")] = None,
     arch: Architecture = "",
     csv: Annotated[str, typer.Option(help="Write CSV to this file (- for standard output).")] = "",
+    *,
+    fields: Annotated[bool, typer.Option("--fields", help="List all fields that a query can ask about.")] = False,
 ) -> None:
     """List the variants that fulfil a query, with the values that it asks about."""
     from results.exports.exporters import architectures, only  # noqa: PLC0415 - `--help` does not need it
 
-    wanted = compile_query(text)
+    if fields and (text or csv):
+        raise UsageError("--fields goes without a query and --csv", hint="it lists what a query can ask about")
+    if not fields and not text.strip():
+        raise UsageError(
+            "no query", hint='for example "ports uses p5 and TP < 1"; --fields lists what can be asked about'
+        )
+    wanted = None if fields else compile_query(text)
     _check_outputs(csv)
     entries = list(_entries(database))
     entries = list(only(entries, _as_named(arch, architectures(entries))))
+    if wanted is None:
+        _print_fields(entries)
+        return
     wanted.check({name for entry in entries for name in _attributes(entry)})
     found = list(_selected(entries, wanted))
     if csv:
@@ -501,6 +514,23 @@ def query(
     print(f"{len(rows)} found" if rows else f"nothing found among results of {', '.join(architectures(entries))}")
     if not rows and wanted.names_port_sets:
         print("`has` finds exactly this set of ports, and `uses` every set with these ports: ports uses p5")
+
+
+def _print_fields(entries: Iterable[Entry]) -> None:
+    """Print a line for each field: how many results have it, and one of its values."""
+    counts: Counter[str] = Counter()
+    values: dict[str, str] = {}
+    for entry in entries:
+        variant = entry.variant
+        of_variant = {name: str(getattr(variant, name)) for name in VARIANT_FIELDS} | dict(variant.attributes)
+        for result in entry.results.values():
+            found = of_variant | dict(result.measurement or {})
+            counts.update(found.keys())
+            values = found | values
+    known = {name: f"{count} results, such as {values[name]}" for name, count in counts.items()}
+    rows = [{"field": name, "what": text} for name, text in all_fields(known).items()]
+    for line in _output_of.columns(rows, (), keep=("field", "what")):
+        print(line)
 
 
 COLUMNS = ("string", "architecture", "uops", "ports", "TP_unrolled", "TP_loop", "TP_ports")

@@ -231,7 +231,7 @@ def test_a_query_takes_an_architecture_in_small_letters(tmp_path: Path, capfd: p
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["uop = 1"], "no result here has a field 'uop'\n  nearest: uops; there are: latency(1,2), TP, "),
+        (["uop = 1"], "no result here has a field 'uop'\n  nearest: uops; `uopscope db query --fields` lists all"),
         (["uops = 1", "--arch", "SKL"], "no result of the architecture 'SKL'\n  there are: SKX"),
     ],
 )

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from results.database import rules
+from tests.nonempty import some
 from tests.runner.cli.commands import ADC, SIMULATED, called, command_of, need_catalogue
+from tests.shared import CHECKOUT
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+PUBLISHED = CHECKOUT / "tests" / "data" / "published.xml"
 
 
 @pytest.fixture
@@ -32,3 +36,19 @@ def test_a_part_keeps_the_rules_as_a_campaign_and_as_xml(campaign: Path, capfd: 
         assert "HSW: results of 1 of " in said
         assert f"HSW: a part of the instruction set. uiCA needs the ports of {rules.ANCHOR_IFORM}, too" in said
         assert f"{path}: every rule holds" in said
+
+
+def test_an_unknown_field_gives_its_nearest_names_on_a_short_line(capfd: pytest.CaptureFixture[str]) -> None:
+    assert command_of("db", ["query", "TP_unroled > 3", "--db", str(PUBLISHED)]) == 2
+    said = capfd.readouterr().err
+    assert "nearest: TP_unrolled" in said
+    assert "`uopscope db query --fields` lists all" in said
+    assert max(map(len, said.splitlines())) < 160
+
+
+def test_all_fields_are_listed_and_each_can_be_asked_about(capfd: pytest.CaptureFixture[str]) -> None:
+    assert command_of("db", ["query", "--fields", "--db", str(PUBLISHED)]) == 0
+    names = [line.split()[0] for line in capfd.readouterr().out.splitlines()[1:]]
+    assert {"latency(1,2)", "TP", "uops", "iform", "extension"} <= set(names)
+    for name in some(names, 10):
+        assert command_of("db", ["query", f"{name} = 1", "--db", str(PUBLISHED)]) == 0, name
