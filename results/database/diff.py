@@ -1,7 +1,8 @@
 """Changes between two instructions.xml: `uopscope db diff`.
 
 Every attribute of every measurement and latency is compared. A difference within the recorded spread is noise, not a
-change. The same change in many variants is one line with a count.
+change. A variant that only one of them has results of on an architecture is no change, either: another selection was
+measured. The same change in many variants is one line with a count.
 """
 
 from __future__ import annotations
@@ -24,17 +25,27 @@ SPREADS = 3.0
 
 
 class ChangeKind(StrEnum):
-    """What became of a value."""
+    """What became of a value; with `ONLY_OLD` and `ONLY_NEW`, of all values of a variant on an architecture."""
 
     CHANGED = "changed"
     NEW = "new"
     GONE = "gone"
     NOISE = "noise"
+    ONLY_OLD = "only in the old"
+    ONLY_NEW = "only in the new"
+
+    @property
+    def is_change(self) -> bool:
+        """Whether both files have results of the variant, and more than noise is between them."""
+        return self in (ChangeKind.CHANGED, ChangeKind.NEW, ChangeKind.GONE)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One value that differs; `old` or `new` is "" where there is none. Latencies are named as `latency 1→2 cycles`."""
+    """One value that differs; `old` or `new` is "" where there is none. Latencies are named as `latency 1→2 cycles`.
+
+    If only one file has results of the variant, `attribute` is "", too.
+    """
 
     kind: ChangeKind
     string: str
@@ -84,7 +95,11 @@ def _compare_entries(old: Entry | None, new: Entry | None, wanted: frozenset[str
     for name in sorted({*old_results, *new_results}):
         if wanted and name not in wanted:
             continue
-        before, after = _values(old_results.get(name)), _values(new_results.get(name))
+        if name not in old_results or name not in new_results:
+            kind = ChangeKind.ONLY_OLD if name in old_results else ChangeKind.ONLY_NEW
+            yield Change(kind, variant.string, variant.isa_set, name, "", "", "")
+            continue
+        before, after = _values(old_results[name]), _values(new_results[name])
         for attribute in sorted({*before, *after}):
             pair = before.get(attribute, ""), after.get(attribute, "")
             if pair[0] != pair[1] and not _is_beside(attribute):
@@ -92,10 +107,8 @@ def _compare_entries(old: Entry | None, new: Entry | None, wanted: frozenset[str
                 yield Change(kind, variant.string, variant.isa_set, name, attribute, *pair)
 
 
-def _values(result: ArchitectureResult | None) -> dict[str, str]:
+def _values(result: ArchitectureResult) -> dict[str, str]:
     """Return all values of a result by a name that is unique in it."""
-    if result is None:
-        return {}
     values = dict(result.measurement or {})
     for row in result.latencies:
         values |= {f"latency {row.start}→{row.target} {name}": value for name, value in row.values.items()}
@@ -140,3 +153,8 @@ def group(changes: Iterable[Change]) -> list[Group]:
         strings[key].append(change.string)
     groups = [Group(*key, tuple(found)) for key, found in strings.items()]
     return sorted(groups, key=lambda one: (-len(one.strings), one.architecture, one.attribute, one.strings))
+
+
+def only_in_one(groups: Iterable[Group], kind: ChangeKind) -> list[str]:
+    """Return the variants of all groups of a kind, one for each architecture: `ONLY_OLD` or `ONLY_NEW`."""
+    return [string for one in groups if one.kind is kind for string in one.strings]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from results.database.diff import ChangeKind
+from results.database.diff import ChangeKind, only_in_one
 from results.html import templates
 from results.model import Form, PortUsage
 from results.site import views
@@ -229,7 +229,7 @@ def _provenance_view(one: Provenance, times: Iterable[str]) -> dict[str, object]
 
 def diff_page(old: str, new: str, groups: Sequence[Group]) -> str:
     """Return a page of its own, with no other file, about what changed between two databases."""
-    real = [one for one in groups if one.kind is not ChangeKind.NOISE]
+    real = [one for one in groups if one.kind.is_change]
     return render(
         "diff.html.j2",
         old=old,
@@ -237,5 +237,7 @@ def diff_page(old: str, new: str, groups: Sequence[Group]) -> str:
         groups=real,
         changes=sum(len(one.strings) for one in real),
         noise=sum(len(one.strings) for one in groups if one.kind is ChangeKind.NOISE),
+        only_old=only_in_one(groups, ChangeKind.ONLY_OLD),
+        only_new=only_in_one(groups, ChangeKind.ONLY_NEW),
         style=resources.files("results.site").joinpath("assets/style.css").read_text(encoding="utf-8"),
     )

@@ -21,7 +21,7 @@ import typer
 from results.campaign.packed import is_campaign
 from results.database import rules
 from results.database.cycles import AtMost
-from results.database.diff import ChangeKind, compare, group
+from results.database.diff import ChangeKind, compare, group, only_in_one
 from results.database.memory_section import memory_sections
 from results.database.merge import Campaigns, Merge
 from results.database.naming import naming_of
@@ -228,7 +228,9 @@ def diff(
         print(json.dumps([asdict(one) for one in groups], indent=1, ensure_ascii=False))
     else:
         _print_groups(groups, show)
-    changed = any(change.kind is not ChangeKind.NOISE for change in changes)
+        for line in _one_sided_lines(groups, old, new):
+            print(line)
+    changed = any(change.kind.is_change for change in changes)
     raise typer.Exit(guard.ExitCode.FAULT if changed else guard.ExitCode.DONE)
 
 
@@ -457,8 +459,15 @@ def _write_comparison(found: Comparison, by: list[str], file: IO[bytes]) -> None
     file.write(json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n")
 
 
+def _one_sided_lines(groups: list[Group], old: Path, new: Path) -> Iterator[str]:
+    """Say how many variants only one of two files has results of, which is no change."""
+    for kind, name in ((ChangeKind.ONLY_OLD, old.name), (ChangeKind.ONLY_NEW, new.name)):
+        if found := only_in_one(groups, kind):
+            yield f"only in {name}: {len(found)} results, such as {found[0]} (--json lists them)"
+
+
 def _print_groups(groups: list[Group], show: int) -> None:
-    real = [one for one in groups if one.kind is not ChangeKind.NOISE]
+    real = [one for one in groups if one.kind.is_change]
     for one in real[:show]:
         count = len(one.strings)
         where = (

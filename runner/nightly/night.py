@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from results.campaign.file import StoreError
 from results.campaign.store import Store
-from results.database.diff import ChangeKind, compare, group
+from results.database.diff import ChangeKind, compare, group, only_in_one
 from results.database.merge import Campaigns, Merge
 from results.database.reader import read_database
 from results.database.writer import write_database
@@ -51,6 +51,9 @@ DUE_SECONDS = 20 * 3600
 
 FINISHED = (0, 4)
 """Exit codes of `characterize` with which a campaign is done: nothing failed, or some variants did."""
+
+SHOWN_NAMES = 3
+"""Variants that a summary names of those that only one of two runs has."""
 
 WATCHED = ("cpu", "cpu_signature", "microcode", "kernel", "backend", "version")
 """Fields of the provenance that are compared with the night before: a change may explain changed numbers."""
@@ -293,7 +296,7 @@ def _change_lines(groups: Sequence[Group] | None, shown: int) -> Iterator[str]:
     if groups is None:
         yield "This is the first run: there is nothing to compare with."
         return
-    real = [one for one in groups if one.kind is not ChangeKind.NOISE]
+    real = [one for one in groups if one.kind.is_change]
     noise = sum(len(one.strings) for one in groups if one.kind is ChangeKind.NOISE)
     yield f"{sum(len(one.strings) for one in real)} changes, {noise} differences within the spread."
     for one in real[:shown]:
@@ -301,3 +304,7 @@ def _change_lines(groups: Sequence[Group] | None, shown: int) -> Iterator[str]:
         yield f"  {one.kind.value}: {one.attribute} {one.old or '-'} → {one.new or '-'}: {where}"
     if len(real) > shown:
         yield f"  ... {len(real)} groups in all"
+    for kind, run in ((ChangeKind.ONLY_NEW, "the earlier run"), (ChangeKind.ONLY_OLD, "this run")):
+        if found := only_in_one(groups, kind):
+            more = ", ..." if len(found) > SHOWN_NAMES else ""
+            yield f"Not in {run}: {len(found)} variants ({', '.join(found[:SHOWN_NAMES])}{more})."

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from results.database import rules
-from results.database.diff import Change, ChangeKind, compare, group
+from results.database.diff import Change, ChangeKind, compare, group, only_in_one
 from results.database.query import QueryError, compile_query
 from results.database.reader import (
     Analysis,
@@ -93,9 +93,9 @@ def test_what_is_written_is_valid(found: list[Entry]) -> None:
 @settings(max_examples=60, deadline=None)
 def test_a_database_differs_from_itself_in_nothing_and_from_an_empty_one_in_everything(found: list[Entry]) -> None:
     assert compare(found, found) == []
-    values = sum(len(result.measurement or {}) for one in found for result in one.results.values())
-    assert sum(change.kind is ChangeKind.GONE for change in compare(found, [])) >= values
-    assert all(change.kind is ChangeKind.NEW for change in compare([], found))
+    results = sum(len(one.results) for one in found)
+    assert [change.kind for change in compare(found, [])] == [ChangeKind.ONLY_OLD] * results
+    assert [change.kind for change in compare([], found)] == [ChangeKind.ONLY_NEW] * results
 
 
 @given(entries())
@@ -218,6 +218,17 @@ def test_a_planted_change_of_a_latency_and_of_an_analysis_is_found() -> None:
     assert [change.attribute for change in compare([entry()], [entry(longer)])] == ["latency 1→1 cycles"]
     analysed = replace(GOOD, analyses=(Analysis("LLVM", {"TP": "1.00"}),))
     assert [change.kind for change in compare([entry()], [entry(analysed)])] == [ChangeKind.NEW]
+
+
+def test_what_only_one_file_has_is_no_change_and_each_lost_value_is() -> None:
+    groups = group(compare([entry(name="ADC"), entry(name="OLD")], [entry(name="ADC"), entry(name="NEW")]))
+    assert not any(one.kind.is_change for one in groups)
+    assert only_in_one(groups, ChangeKind.ONLY_OLD) == [variant("OLD").string]
+    assert only_in_one(groups, ChangeKind.ONLY_NEW) == [variant("NEW").string]
+    failed = entry(replace(GOOD, measurement={}, latencies=()))
+    gone = compare([entry()], [failed])
+    assert len(gone) >= len(GOOD.measurement or {})
+    assert {change.kind for change in gone} == {ChangeKind.GONE}
 
 
 def test_the_recorded_spread_separates_noise_from_change() -> None:

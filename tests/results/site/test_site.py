@@ -267,8 +267,11 @@ def test_the_page_of_a_comparison_groups_and_escapes() -> None:
     from results.database.diff import Change, ChangeKind, group  # noqa: PLC0415 - only here
 
     changes = [Change(ChangeKind.CHANGED, f"<{n}>", "I86", "SKL", "uops", "1", "2") for n in range(3)]
+    changes.append(Change(ChangeKind.ONLY_NEW, "W", "I86", "SKL", "", "", ""))
     text = pages.diff_page("old.xml", "new.xml", group(changes))
     assert "3 changes in 1 groups" in text
+    assert "Only in new.xml: 1 results" in text
+    assert "Only in old.xml" not in text
     assert "&lt;0&gt;" in text
 
 

@@ -32,7 +32,7 @@ MACHINE = Provenance("SKL", "a CPU", "6-5E-3", "0xd6", "6.1", "kmod", "1", "2026
 
 
 @pytest.mark.slow
-def test_three_nights_the_second_killed_in_the_middle(tmp_path: Path) -> None:
+def test_four_nights_the_second_killed_in_the_middle_the_last_with_others(tmp_path: Path) -> None:
     places = Places(tmp_path / "state")
     assert "first run" in nightly.run(places, SELECTION)
     assert nightly.run(places, SELECTION) == ""
@@ -56,7 +56,12 @@ def test_three_nights_the_second_killed_in_the_middle(tmp_path: Path) -> None:
     assert "Went on with an interrupted campaign" in resumed
     _make_due(places)
     assert "0 changes" in nightly.run(places, wanted)
-    assert len(list(places.campaigns.glob("*.sqlite"))) == len(list(places.summaries.glob("*.txt"))) == 3
+    _make_due(places)
+    other = nightly.run(places, SELECTION)
+    assert "\n0 changes" in other
+    assert "Not in the earlier run: " in other
+    assert "Not in this run: " in other
+    assert len(list(places.campaigns.glob("*.sqlite"))) == len(list(places.summaries.glob("*.txt"))) == 4
     assert sorted(path.name for path in places.state.iterdir()) == [
         "campaigns",
         "instructions.xml",
@@ -100,6 +105,8 @@ def test_a_campaign_that_cannot_begin_is_an_error_and_changes_nothing(tmp_path: 
 def test_the_summary_says_what_changed_in_the_machine_and_in_the_numbers() -> None:
     changes = [Change(ChangeKind.CHANGED, f"V{n}", "AVX512F", "SKL", "uops", "1", "2") for n in range(30)]
     changes.append(Change(ChangeKind.NOISE, "W", "I86", "SKL", "TP_loop", "1.00", "1.01"))
+    changes += [Change(ChangeKind.ONLY_NEW, f"N{n}", "BASE", "SKL", "", "", "") for n in range(638)]
+    changes.append(Change(ChangeKind.ONLY_OLD, "GONE", "BASE", "SKL", "", "", ""))
     night = Night(
         dataclasses.replace(MACHINE, microcode="0xf0"),
         MACHINE,
@@ -118,6 +125,8 @@ def test_the_summary_says_what_changed_in_the_machine_and_in_the_numbers() -> No
         "The campaign: 30 variants in 60 s, 10 s of it lost to other users of the core; the machine was busy.",
         "30 changes, 1 differences within the spread",
         "changed: uops 1 → 2: 30 variants of AVX512F",
+        "Not in the earlier run: 638 variants (N0, N1, N2, ...).",
+        "Not in this run: 1 variants (GONE).",
     ):
         assert expected in text
     assert len(text.encode()) < 2000
