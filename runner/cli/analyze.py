@@ -13,7 +13,7 @@ import typer
 
 from runner.cli.process.guard import UsageError
 from runner.cli.support.counting import Counting
-from runner.cli.support.own_code import lines_of, one_source, write_text
+from runner.cli.support.own_code import lines_of, one_source, text_of, write_text
 from xed_convert.numbers import decimal
 
 if TYPE_CHECKING:
@@ -32,11 +32,15 @@ GRAPHS = ("dependencies", "flow")
 
 @app.command()
 def analyze(
-    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="A file with assembly text.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="A file with assembly text (- is standard input).")
+    ] = None,
     asm: Annotated[
         str | None, typer.Option(metavar="CODE", help='Text, separated by semicolons: "IMUL RAX, RBX".')
     ] = None,
-    hexadecimal: Annotated[str | None, typer.Option("--bytes", metavar="HEX", help="Machine code.")] = None,
+    hexadecimal: Annotated[
+        str | None, typer.Option("--bytes", metavar="HEX", help="Machine code (- is standard input).")
+    ] = None,
     object_file: Annotated[Path | None, typer.Option("--object", metavar="FILE", help="An object file.")] = None,
     symbol: Annotated[
         str | None, typer.Option("--function", "--symbol", metavar="NAME", help="The function in it, or in the text.")
@@ -174,9 +178,9 @@ def _is_aarch64(name: str) -> bool:
 def _analyze_aarch64(file: Path | None, asm: str, names: list[str], json_file: str | None) -> None:
     """Analyze a kernel by LLVM's models."""
     from analysis.aarch64.kernel import analyze as analyze_kernel  # noqa: PLC0415
-    from runner.own_code.reading.sources import read_text  # noqa: PLC0415
+    from xed_convert.assembly.syntax import LONGEST_TEXT  # noqa: PLC0415
 
-    text = read_text(file) if file is not None else asm.replace(";", "\n")
+    text = text_of(file, 4 * LONGEST_TEXT)[0] if file is not None else asm.replace(";", "\n")
     found = [analyze_kernel(text, name) for name in names]
     written = [one.json() for one in found]
     write_text(json_file, lambda: json.dumps(written, indent=2, ensure_ascii=False) + "\n")
@@ -249,7 +253,7 @@ def _given(
     """Return the code of the only source that is named."""
     from runner.own_code.analyzing.analyzed import of_bytes, of_object, of_text  # noqa: PLC0415
     from runner.own_code.reading.listing import MOST_BYTES  # noqa: PLC0415
-    from runner.own_code.reading.sources import bytes_of, read_text  # noqa: PLC0415
+    from runner.own_code.reading.sources import bytes_of  # noqa: PLC0415
 
     is_text = file is not None or asm is not None
     given = {
@@ -259,12 +263,15 @@ def _given(
     }
     one_source(given, object_file, None if is_text and object_file is None else symbol)
     if object_file is not None:
+        if str(object_file) == "-":
+            raise UsageError("--object needs a file: parts of it are read in any order", hint="for text: analyze -")
         return of_object(object_file, symbol or "", whole=whole)
     if hexadecimal is not None:
-        return of_bytes(bytes_of(hexadecimal))
-    text = read_text(file, MOST_BYTES) if file is not None else asm or ""
+        digits = text_of(Path("-"), 4 * MOST_BYTES)[0] if hexadecimal == "-" else hexadecimal
+        return of_bytes(bytes_of(" ".join(digits.split())))
+    text, name = (asm or "", "") if file is None else text_of(file, MOST_BYTES)
     with Counting("statements") as counting:
-        return of_text(text, str(file) if file is not None else "", syntax, symbol, counting)
+        return of_text(text, name, syntax, symbol, counting)
 
 
 def _task(

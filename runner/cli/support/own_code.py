@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from runner.cli.process.guard import UsageError
 
@@ -33,6 +33,34 @@ def one_source(given: Mapping[str, str | None], object_file: Path | None, symbol
     return next(iter(there.values()))
 
 
+def text_of(file: Path, most: int) -> tuple[str, str]:
+    """Return the text of a file ("-": of standard input) of at most `most` bytes, and how messages call it.
+
+    Raises:
+        UsageError: standard input cannot be read.
+        MeasureError: the file cannot be read; or there is no text, or it is longer.
+    """
+    from runner.own_code.reading.sources import STANDARD_INPUT, read_input, read_text  # noqa: PLC0415 - for `--help`
+
+    if str(file) != "-":
+        return read_text(file, most), str(file)
+    try:
+        return read_input(_standard_input().buffer, most), STANDARD_INPUT
+    except OSError as error:
+        raise UsageError(f"{STANDARD_INPUT}: {error.strerror}") from error
+
+
+def _standard_input() -> TextIO:
+    """Return standard input.
+
+    Raises:
+        UsageError: it is closed.
+    """
+    if sys.stdin is None:
+        raise UsageError("- is standard input, which is closed", hint="COMMAND | uopscope analyze -, or name a file")
+    return sys.stdin
+
+
 def lines_of(source: str) -> list[str]:
     """Return the lines of a file, or of standard input.
 
@@ -41,7 +69,7 @@ def lines_of(source: str) -> list[str]:
     """
     try:
         if source == "-":
-            return sys.stdin.read().splitlines()
+            return _standard_input().read().splitlines()
         return Path(source).read_text(encoding="utf-8", errors="replace").splitlines()
     except (OSError, ValueError) as error:
         raise UsageError(f"{source}: {getattr(error, 'strerror', None) or error}") from error

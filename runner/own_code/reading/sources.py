@@ -10,6 +10,7 @@ object:kernel.o:loop   a function of an object file or a program, without its RE
 from __future__ import annotations
 
 from pathlib import Path
+from typing import IO
 
 from runner.own_code.code import MeasureError
 from runner.own_code.reading.text import OperandSyntax, assemble
@@ -60,17 +61,34 @@ def bytes_of(text: str) -> bytes:
     return code
 
 
+STANDARD_INPUT = "<stdin>"
+"""What standard input is called where a file's name would stand, as compilers call it."""
+
+
 def read_text(path: Path, most: int = 4 * LONGEST_TEXT) -> str:
     """Return the text of a file of at most `most` bytes.
 
     Raises:
         MeasureError: it cannot be read, or is no text.
     """
+    return _decoded(_read(path, most), str(path))
+
+
+def read_input(file: IO[bytes], most: int = 4 * LONGEST_TEXT) -> str:
+    """Return the text of standard input, of at most `most` bytes.
+
+    Raises:
+        MeasureError: it is no text, or longer.
+    """
+    return _decoded(_checked(file.read(most + 1), STANDARD_INPUT, most), STANDARD_INPUT)
+
+
+def _decoded(data: bytes, name: str) -> str:
     try:
-        return _read(path, most).decode()
+        return data.decode()
     except UnicodeDecodeError:
         raise MeasureError(
-            f"{path}: not a text",
+            f"{name}: not a text",
             hint="machine code: --bytes HEX; an object file or program: --object FILE --symbol NAME",
         ) from None
 
@@ -81,6 +99,10 @@ def _read(path: Path, most: int) -> bytes:
             data = file.read(most + 1)
     except (OSError, ValueError) as error:
         raise MeasureError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    return _checked(data, str(path), most)
+
+
+def _checked(data: bytes, name: str, most: int) -> bytes:
     if len(data) > most:
-        raise MeasureError(f"{path}: more than {most:,} bytes")
+        raise MeasureError(f"{name}: more than {most:,} bytes")
     return data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 import shutil
@@ -44,6 +45,69 @@ def test_the_output_says_cycles_and_what_limits_the_code(capsys: pytest.CaptureF
     assert output.count("3  IMUL RAX") == 2
 
 
+INTEL, ATT = "imul rax, rbx\nimul rax, rcx\n", "imulq %rbx, %rax\nimulq %rcx, %rax\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        (INTEL, ["-"]),
+        (INTEL, ["-", "--syntax", "intel"]),
+        (ATT, ["-"]),
+        ("nop\n# LLVM-MCA-BEGIN\n" + ATT + "# LLVM-MCA-END\n", ["-", "--syntax", "att"]),
+        ("other:\nnop\nret\nf:\n" + INTEL, ["-", "--function", "f"]),
+        ("480fafc3\n480fafc1\n", ["--bytes", "-"]),
+    ],
+)
+def test_standard_input_is_the_same_code(
+    text: str, options: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*HASWELL, "--asm", CHAIN) == 0
+    expected = _without_places(capsys.readouterr().out)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert run(*HASWELL, *options) == 0
+    assert _without_places(capsys.readouterr().out) == expected
+
+
+def _without_places(output: str) -> str:
+    return re.sub(r"   \[.*\]", "", output)
+
+
+def test_messages_about_standard_input_name_it_as_compilers_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\n" + INTEL.encode())))
+    assert run(*HASWELL, "-", "--format", "compiler") == 0
+    assert [line.partition(": ")[0] for line in capsys.readouterr().out.splitlines()] == [
+        "<stdin>:2",
+        "<stdin>:2",
+        "<stdin>:3",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "said"),
+    [
+        (b"\xff\xfe", ["-"], "<stdin>: not a text"),
+        (b"", ["-"], "there is no instruction to analyze"),
+        (b"imul rax\nfoo\n", ["-"], "line 2: 'FOO'"),
+        (b"\x7fELF", ["--object", "-", "--function", "f"], "--object needs a file"),
+        (None, ["-"], "standard input, which is closed"),
+        (None, ["--blocks", "-"], "standard input, which is closed"),
+    ],
+)
+def test_unusable_standard_input_is_said(
+    data: bytes | None,
+    options: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.stdin", None if data is None else io.TextIOWrapper(io.BytesIO(data)))
+    assert run(*HASWELL, *options) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_text_bytes_and_files_are_the_same_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "intel.s").write_text("imul rax, rbx # a comment\nimul rax, rcx\n")
     (tmp_path / "att.s").write_text("nop\n# OSACA-BEGIN\nimulq %rbx, %rax\nimulq %rcx, %rax\n# OSACA-END\nnop\n")
@@ -57,7 +121,7 @@ def test_text_bytes_and_files_are_the_same_code(tmp_path: Path, capsys: pytest.C
     outputs = []
     for source in sources:
         assert run(*HASWELL, *source) == 0
-        outputs.append(re.sub(r"   \[.*\]", "", capsys.readouterr().out))
+        outputs.append(_without_places(capsys.readouterr().out))
     assert len(set(outputs)) == 1
 
 
