@@ -174,7 +174,7 @@ def _part(number: str, heading: str, facts: PredictionFacts) -> dict[str, Any]:
             for name in names
         ],
         "has_source": any(one is not None for one in facts.lines),
-        "rows": [_row(facts, position, names) for position in range(min(size, MOST_ROWS))],
+        "rows": [_row(facts, position, names) | _source(facts, position) for position in range(min(size, MOST_ROWS))],
         "more": f"… and {size - MOST_ROWS} more" if size > MOST_ROWS else "",
         "paths": list(path_lines(facts)),
         "drawing": _drawn(dependency_svg(facts)),
@@ -184,7 +184,7 @@ def _part(number: str, heading: str, facts: PredictionFacts) -> dict[str, Any]:
 
 
 def _row(facts: PredictionFacts, position: int, ports: Sequence[str]) -> dict[str, Any]:
-    item, line = facts.bounds.block.items[position], facts.line_of(position)
+    item = facts.bounds.block.items[position]
     on_path = "critical" if position in facts.on_path else ""
     return {
         "number": position + 1,
@@ -196,8 +196,20 @@ def _row(facts: PredictionFacts, position: int, ports: Sequence[str]) -> dict[st
         "latency": latency_text(item),
         "loads": [_number(_load_of(facts, position).get(name)) for name in ports],
         "waits": _waits(facts, position),
-        "source": "" if line is None else f"{line.file}:{line.line} {line.text}".strip(),
     }
+
+
+def _source(facts: PredictionFacts, position: int) -> dict[str, str]:
+    """Return where an instruction is from: the file as it is given, the place in short, and the line's text.
+
+    Neighbours from the same line would repeat it, so that only the first one has the text.
+    """
+    line = facts.line_of(position)
+    if line is None:
+        return {"file": "", "place": "", "source": ""}
+    is_repeated = position > 0 and facts.line_of(position - 1) == line
+    place = f"{line.file.rpartition('/')[2]}:{line.line}"
+    return {"file": line.file, "place": place, "source": "" if is_repeated else line.text}
 
 
 def _load_of(facts: PredictionFacts, position: int) -> Mapping[str, Fraction]:

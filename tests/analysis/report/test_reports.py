@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import jsonschema
 import pytest
@@ -26,8 +28,15 @@ from analysis.report.text import lines_of, side_by_side
 from analysis.report.timeline_drawing import CYCLE, LEFT, timeline_svg
 from analysis.report.timeline_drawing import MOST_ROWS as MOST_TIMES
 from tests.analysis.machine import block, bounds, haswell, reader
+from tests.browser import browsing, needs_browser
 from tests.nonempty import some
 from xed_convert.assembly.assembler import assemble
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from selenium.webdriver import Chrome
 
 LOOP = "a: mov rax, [rsi]; imul rbx, rax; mov [rdi], rbx; add rsi, r8; add rdi, r8; dec rcx; jnz a"
 BRANCHING = "a: mov rax, [rsi]; cmp rax, rdx; jz b; imul rbx, rax; b: add rsi, r8; dec rcx; jnz a"
@@ -153,8 +162,46 @@ def test_the_timeline_has_a_row_per_instruction_and_iteration() -> None:
 
 def test_the_page_says_what_the_text_says() -> None:
     page = page_of([PageSection.of(facts())], "k.s")
-    for said in ("3.00</b> cycles per iteration", "IMUL RBX, RAX", "k.s:11 x.c:3", "-20.0%", "SIGILL"):
+    for said in (
+        "3.00</b> cycles per iteration",
+        "IMUL RBX, RAX",
+        "k.s:11</span> <samp>x.c:3</samp>",
+        "-20.0%",
+        "SIGILL",
+    ):
         assert said in page
+
+
+def of_long_lines() -> PredictionFacts:
+    """Return facts whose first four instructions are from one long line, the others from another one."""
+    found = simulated()
+    text = "sum_of_all_the_products += first_array_of_operands[index] * second_array_of_operands[index]; " * 4
+    count = len(found.bounds.block.items)
+    return replace(found, lines=[SourceLine("/src/x.c", 3 + n // 4, f"{text}// {n // 4}") for n in range(count)])
+
+
+def test_the_page_has_a_source_line_once_beside_the_first_of_its_instructions() -> None:
+    page = page_of([PageSection.of(of_long_lines())], "f")
+    assert page.count("<samp>sum_of_all") == 2
+    assert page.count('<span title="/src/x.c">x.c:3</span>') == 4
+    assert '<th scope="col">source</th>' not in page_of([PageSection.of(facts(is_known=False))], "f")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    yield from browsing(tmp_path_factory.mktemp("profile"))
+
+
+@needs_browser
+def test_long_source_lines_keep_the_table_readable(tmp_path: Path, browser: Chrome) -> None:
+    (tmp_path / "x.html").write_text(page_of([PageSection.of(of_long_lines())], "f"))
+    browser.get((tmp_path / "x.html").as_uri())
+    sizes = "return [...document.querySelectorAll('.source samp')].map(e => [e.offsetWidth, e.offsetHeight])"
+    for width, height in some(browser.execute_script(sizes), 2):
+        assert width >= 250
+        assert height <= 250
+    heights = "return [...document.querySelectorAll('.code tbody tr')].map(e => e.offsetHeight)"
+    assert sum(height > 40 for height in some(browser.execute_script(heights), 7)) == 2
 
 
 def test_messages_name_file_and_line() -> None:

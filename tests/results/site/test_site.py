@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 from fractions import Fraction
 from itertools import accumulate
 from pathlib import Path
@@ -23,6 +22,7 @@ from results.model import Characterization, Derivation, Measurement, PortUsage, 
 from results.site import build, experiments, memory, pages, views
 from results.site.attributes import described
 from results.site.build import Site, build_site
+from tests.browser import browsing, needs_browser
 from tests.nonempty import faults, some
 from tests.results.database.strategies import variant
 from tests.results.memory.test_documents import REPORT
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from selenium.webdriver.remote.webelement import WebElement
 
     from xed_convert.model import InstructionVariant
-
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-needs_browser = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="apt-get install chromium chromium-driver")
 
 
 def result(architecture: str, ports: str = "1*p06", cycles: int = 1, **more: str) -> ArchitectureResult:
@@ -277,19 +274,7 @@ def test_the_page_of_a_comparison_groups_and_escapes() -> None:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    from selenium import webdriver  # noqa: PLC0415 - only where there is a browser
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM or ""
-    profile = tmp_path_factory.mktemp("profile")
-    for argument in ("headless", "no-sandbox", "disable-gpu", "disable-background-networking", "no-first-run"):
-        options.add_argument(f"--{argument}")
-    options.add_argument(f"--user-data-dir={profile}")
-    chrome = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
-    chrome.set_script_timeout(300)  # a busy machine takes its time
-    chrome.set_page_load_timeout(300)
-    yield chrome
-    chrome.quit()
+    yield from browsing(tmp_path_factory.mktemp("profile"))
 
 
 def find(browser: Chrome, selector: str) -> WebElement:
