@@ -47,3 +47,8 @@ def shipped_database() -> Path:
             f"this installation has no {NAME}", hint="name a database: an instructions.xml or a campaign"
         )
     return path
+
+
+def is_shipped(path: Path) -> bool:
+    """Whether a database or campaign is one of those that are shipped."""
+    return path.resolve().parent == data_folder().resolve()

@@ -19,6 +19,7 @@ from xed_convert.errors import UopscopeError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from results.memory.model import MemoryReport
     from xed_convert.model import InstructionVariant
 
 
@@ -31,13 +32,18 @@ class ExportRequest:
     """What is exported: entries of a database, and what some of the forms need to know.
 
     `architecture` is the only one that is wanted ("": all). `mode` is llvm-exegesis' kind of benchmark. `code_of` gives
-    the bytes of an instruction of a variant, or None if it cannot be encoded.
+    the bytes of an instruction of a variant, or None if it cannot be encoded. `memories` are measurements of memory.
     """
 
     entries: tuple[Entry, ...]
     architecture: str = ""
     mode: str = "latency"
     code_of: Callable[[InstructionVariant], bytes | None] = lambda _variant: None
+    memories: tuple[MemoryReport, ...] = ()
+
+    def memory_of(self, architecture: str) -> MemoryReport | None:
+        """Return the measurement of an architecture's memory, the first of several."""
+        return next((one for one in self.memories if one.provenance.architecture == architecture), None)
 
     def of_one_architecture(self) -> str:
         """Return the one architecture that is wanted, or that there is.

@@ -9,7 +9,9 @@ not tell general-purpose registers of different widths apart. So
 - a latency is written only if it is exact: an upper bound is no value, and the form has none then;
 - it is the latency from registers and flags, since loops wait for these; if none is read, that from the address;
 - if only some µops have known ports, the port pressure is that of those, and a comment counts such variants;
-- operands stand in the order of AT&T syntax, destination last.
+- operands stand in the order of AT&T syntax, destination last;
+- for a load behind a store to the same place OSACA adds up the latencies of the store, of forwarding and of the load.
+  Forwarding is what is left of the measured time from the stored register to the loaded one (`results.memory`).
 
 Masked and locked variants, repeated ones (REP), and those without a known port are left out. A file in ~/.osaca/data
 with the name of an architecture replaces OSACA's own.
@@ -26,14 +28,17 @@ from results.database.cycles import exact_cycles, longest
 from results.database.reader import DatabaseError
 from results.exports.exporters import is_model
 from results.exports.mnemonics import spellings
+from results.memory.model import Addressing, ForwardingOutcome, LineCrossing
 from results.model import PortUsage, port_order
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from fractions import Fraction
 
     from results.database.reader import ArchitectureResult, Entry, LatencyRow
     from results.exports.exporters import ExportRequest
+    from results.memory.model import MemoryReport
     from xed_convert.model import InstructionVariant, Operand
 
 OPTION = "osaca"
@@ -57,16 +62,21 @@ def export(request: ExportRequest, file: IO[bytes]) -> str:
         ExportError: there are several architectures.
         DatabaseError: no variant has a port usage and a throughput.
     """
-    return f"{write_osaca(request.entries, request.of_one_architecture(), file)} instruction forms"
+    name = request.of_one_architecture()
+    return f"{write_osaca(request.entries, name, file, request.memory_of(name))} instruction forms"
 
 
-def write_osaca(entries: Iterable[Entry], architecture: str, file: IO[bytes]) -> int:
+def write_osaca(
+    entries: Iterable[Entry], architecture: str, file: IO[bytes], memory: MemoryReport | None = None
+) -> int:
     """Write the machine file of one architecture as YAML and return how many instruction forms it has.
+
+    `memory` is what was measured of its memory.
 
     Raises:
         DatabaseError: no variant of that architecture has a port usage and a throughput, which OSACA needs.
     """
-    machine = _Machine(architecture)
+    machine = _Machine(architecture, _Forwarding.of(memory))
     for entry in entries:
         result = entry.results.get(architecture)
         if result is not None and _is_written(entry.variant, result):
@@ -93,11 +103,49 @@ Rank = tuple[bool, bool, bool, int]
 """Orders variants for a form (the greatest is written): own name, no prefix, no fixed immediate, width in bits."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Forwarding:
+    """The cycles from a stored 64-bit register to the loaded one, at the same address inside a line.
+
+    `is_elsewhere`: another base register is meant, since a load whose address is written alike is renamed.
+    """
+
+    cycles: Fraction
+    is_elsewhere: bool
+
+    @classmethod
+    def of(cls, memory: MemoryReport | None) -> _Forwarding | None:
+        """Return the first case that goes through the store buffer, None if there is none."""
+        if memory is None or memory.forwarding is None:
+            return None
+        for addressing in Addressing:
+            row = memory.forwarding.row("r64", "r64", LineCrossing.LINE, addressing)
+            cycles, outcome = (row.at(0) if row else None) or (None, ForwardingOutcome.UNKNOWN)
+            if cycles is not None and outcome is ForwardingOutcome.FORWARDED:
+                return cls(cycles, addressing is not Addressing.SAME)
+        return None
+
+    @staticmethod
+    def comment(found: _Forwarding | None) -> Iterator[str]:
+        """Yield what a reader of the file should know."""
+        if found is None:
+            yield "# Store forwarding was not measured: store_to_load_forward_latency is left out, and OSACA adds 0."
+            return
+        yield f"# From a stored 64-bit register to the loaded one it takes {float(found.cycles):.2f} cycles."
+        yield "# store_to_load_forward_latency is what OSACA has to add to the latencies of store and load."
+        if found.is_elsewhere:
+            yield "# Loads of general registers whose address is written as the store's are faster: they are renamed."
+
+
 @dataclass(slots=True)
 class _Machine:
-    """What the file says: `forms` by name and operands, and the variants whose ports are known in part."""
+    """What the file says: `forms` by name and operands, and the variants whose ports are known in part.
+
+    `forwarding` is None if nothing was forwarded, or nothing measured.
+    """
 
     architecture: str
+    forwarding: _Forwarding | None = None
     forms: dict[str, tuple[Rank, dict[str, object]]] = field(default_factory=dict)
     common: dict[str, ArchitectureResult] = field(default_factory=dict)
     in_part: set[str] = field(default_factory=set)
@@ -142,9 +190,19 @@ class _Machine:
             yield "# Counts are cycles in which a port is occupied."
         if self.in_part:
             yield f"# Of {len(self.in_part)} variants only some µops have known ports. Their pressure is too low."
-        yield from (f"{key}: {json.dumps(value)}" for key, value in self._head(name, latency or 0.0, forms).items())
+        yield from _Forwarding.comment(self.forwarding)
+        head = self._head(name, latency or 0.0, forms)
+        yield from (f"{key}: {json.dumps(value)}" for key, value in head.items())
         yield "instruction_forms:"
         yield from (f"- {json.dumps(form)}" for form in forms)
+
+    def _forwarding_latency(self, load_latency: float) -> dict[str, float]:
+        """Return what forwarding adds to the latencies of store and load, as a member of the file; {} if not known."""
+        if self.forwarding is None:
+            return {}
+        store = _latency(self.common[STORE].latencies) if STORE in self.common else None
+        added = max(0.0, round(float(self.forwarding.cycles) - load_latency - (store or 0.0), 2))
+        return {"store_to_load_forward_latency": added}
 
     def _head(self, name: str, load_latency: float, forms: list[dict[str, object]]) -> dict[str, object]:
         return {
@@ -161,7 +219,7 @@ class _Machine:
             "load_throughput_default": self._ports_of(LOAD),
             "store_throughput": [],
             "store_throughput_default": self._ports_of(STORE),
-            "store_to_load_forward_latency": 0.0,
+            **self._forwarding_latency(load_latency),
             "ports": _ports(forms),
             "port_model_scheme": "",
         }

@@ -22,7 +22,7 @@ from results.campaign.packed import is_campaign
 from results.database import rules
 from results.database.cycles import AtMost
 from results.database.diff import ChangeKind, compare, group, only_in_one
-from results.database.memory_section import memory_sections
+from results.database.memory_section import memory_sections, read_memories
 from results.database.merge import Campaigns, Merge
 from results.database.naming import naming_of
 from results.database.query import VARIANT_FIELDS, Predicate, Query, all_fields, compile_query
@@ -44,12 +44,16 @@ if TYPE_CHECKING:
     from results.database.diff import Group
     from results.database.reader import ArchitectureResult, Entry
     from results.database.rules import Violation
+    from results.memory.model import MemoryReport
     from xed_convert.model import InstructionVariant
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 
 Database = Annotated[Path, typer.Argument(help="An instructions.xml (plain, .gz or .xz) or a campaign's .sqlite file.")]
 Architecture = Annotated[str, typer.Option("--arch", help="Only this architecture.")]
+Memories = Annotated[
+    list[Path] | None, typer.Option(metavar="FILE", help="What `uopscope memory --json` wrote. May be repeated.")
+]
 Mode = Annotated[str, typer.Option(help="llvm-exegesis: latency, inverse_throughput or uops.")]
 MOST_CYCLES = 1_000_000
 """No instruction takes longer."""
@@ -66,9 +70,7 @@ def build(
         str,
         typer.Option(metavar="VERSION", help="Write the names of an older XED: 2024.11.04, which uiCA and OSACA know."),
     ] = "",
-    memory: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="What `uopscope memory --json` wrote. May be repeated.")
-    ] = None,
+    memory: Memories = None,
 ) -> None:
     """Put campaigns into one instructions.xml; say which results were chosen over others."""
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - slow to import
@@ -614,7 +616,9 @@ def _entries(database: Path | None) -> Iterator[Entry]:
     return entries_of(database if database is not None else shipped_database())
 
 
-def export(database: Path, arch: str = "", mode: str = "latency", **targets: str) -> None:
+def export(
+    database: Path, arch: str = "", mode: str = "latency", memory: list[Path] | None = None, **targets: str
+) -> None:
     """Write a database in other forms (- for standard output); no upper bound is a value in any of them."""
     from results.exports.exporters import ExportRequest, exporters, only  # noqa: PLC0415 - likewise
     from results.exports.tidy import entries_of  # noqa: PLC0415 - `--help` does not need it
@@ -624,7 +628,8 @@ def export(database: Path, arch: str = "", mode: str = "latency", **targets: str
         options = ", ".join(f"--{option}" for option in exporters())
         raise UsageError("nothing to write", hint=f"name one of {options}")
     _check_outputs(*wanted.values())
-    request = ExportRequest(tuple(only(entries_of(database), arch)), arch, mode, _sample_code)
+    memories = tuple(_memories(database, memory or []))
+    request = ExportRequest(tuple(only(entries_of(database), arch)), arch, mode, _sample_code, memories)
     for option, exporter in exporters().items():
         if target := wanted.get(option.replace("-", "_")):
             with _output(target) as file:
@@ -633,16 +638,27 @@ def export(database: Path, arch: str = "", mode: str = "latency", **targets: str
                 print(f"{'standard output' if target == '-' else target}: {said}", file=sys.stderr)
 
 
+def _memories(database: Path, files: Iterable[Path]) -> Iterator[MemoryReport]:
+    """Yield what is known of memory: from files, from the database itself, and what is shipped with it."""
+    from results.shipped import is_shipped, shipped_memories  # noqa: PLC0415 - likewise
+
+    yield from map(read_document, files)
+    if not is_campaign(database):
+        yield from read_memories(database)
+    if is_shipped(database):
+        yield from map(read_document, shipped_memories())
+
+
 def _with_options_of_exporters() -> Callable[..., None]:
     """Return `export` with an option for each exporter that there is."""
     from results.exports.exporters import exporters  # noqa: PLC0415 - likewise
 
-    kinds: dict[str, object] = {"database": Database, "arch": Architecture, "mode": Mode}
+    kinds: dict[str, object] = {"database": Database, "arch": Architecture, "mode": Mode, "memory": Memories}
     kinds |= {
         option.replace("-", "_"): Annotated[str, typer.Option(f"--{option}", metavar="FILE", help=one.help)]
         for option, one in exporters().items()
     }
-    defaults: dict[str, object] = {"database": inspect.Parameter.empty, "mode": "latency"}
+    defaults: dict[str, object] = {"database": inspect.Parameter.empty, "mode": "latency", "memory": None}
     parameters = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name, ""), annotation=kind)
         for name, kind in kinds.items()

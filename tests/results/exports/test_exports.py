@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -21,8 +22,18 @@ from results.exports.exegesis import MODES, llvm_instructions, write_exegesis
 from results.exports.exporters import ExportRequest, exporters
 from results.exports.osaca import LOAD, STORE, write_osaca
 from results.exports.tidy import load, tables
+from results.memory.model import (
+    AccessSize,
+    Addressing,
+    ForwardingMatrix,
+    ForwardingOutcome,
+    ForwardingRow,
+    LineCrossing,
+    MemoryReport,
+)
 from results.shipped import shipped_database
 from tests.results.database.strategies import variant
+from tests.results.memory.test_documents import REPORT
 from xed_convert.extras import MissingPackageError
 from xed_convert.model import InstructionVariant, MemoryShape, Operand, OperandKind
 
@@ -129,6 +140,57 @@ def test_osaca_gets_the_part_of_a_port_usage_that_is_known() -> None:
     assert '"port_pressure": [[1, "4"]]' in text
     assert "Of 1 variants only some µops have known ports" in text
     assert "known ports" not in written()
+
+
+def memory(**outcomes: str) -> MemoryReport:
+    """Return a report in which a load takes 9 cycles by each addressing, with that outcome."""
+    size = AccessSize("r64", 8, "general")
+    cycles = (Fraction(9),)
+    rows = (
+        ForwardingRow(size, size, LineCrossing.LINE, Addressing(name), 0, cycles, (ForwardingOutcome(outcome),))
+        for name, outcome in outcomes.items()
+    )
+    return MemoryReport(dataclasses.replace(REPORT.provenance, architecture="SKX"), ForwardingMatrix(tuple(rows)))
+
+
+def with_memory(found: MemoryReport | None) -> str:
+    file = io.BytesIO()
+    request = ExportRequest(tuple(ENTRIES), memories=() if found is None else (found,))
+    exporters()["osaca"].export(request, file)
+    return file.getvalue().decode()
+
+
+def test_osaca_gets_the_store_forwarding_that_was_measured_less_store_and_load() -> None:
+    written_with = with_memory(memory(same="forwarded", base="failed"))
+    assert "store_to_load_forward_latency: 2.0\n" in written_with  # 9, less 5 of the load and 2 of the store
+    assert "it takes 9.00 cycles" in written_with
+    assert "are renamed" not in written_with
+    assert "are renamed" in with_memory(memory(same="renamed", base="forwarded"))
+
+
+@pytest.mark.parametrize("found", [None, memory(same="renamed"), memory(same="failed")])
+def test_osaca_gets_no_store_forwarding_that_was_not_measured(found: MemoryReport | None) -> None:
+    text = with_memory(found)
+    assert "Store forwarding was not measured" in text
+    assert not re.search("^store_to_load_forward_latency", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("found", "cycles"), [(None, "8.0"), (memory(same="forwarded"), "10.0")])
+def test_osaca_adds_store_forwarding_to_a_loop_through_memory(
+    found: MemoryReport | None, cycles: str, tmp_path: Path
+) -> None:
+    """ADD, store and load take 1, 2 and 5 cycles; with forwarding, 9 are from the stored register to the loaded one."""
+    pytest.importorskip("osaca", reason="pip install osaca")
+    data = tmp_path / ".osaca" / "data"
+    data.mkdir(parents=True)
+    (data / "skx.yml").write_text(with_memory(found), encoding="utf-8")
+    kernel = tmp_path / "kernel.s"
+    kernel.write_text("movq %rax, 8(%rsi)\nmovq 8(%rsi), %rax\naddq %rbx, %rax\n", encoding="utf-8")
+    command = [sys.executable, "-m", "osaca", "--arch", "SKX", "--syntax", "ATT", str(kernel)]
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert re.search(rf"^ +\d+ \| +{cycles} \| +movq", done.stdout, re.MULTILINE), done.stdout
 
 
 @pytest.mark.parametrize("mark", ["ports_by_time", "some_ports_by_time"])

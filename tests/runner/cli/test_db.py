@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from results.database import rules
+from results.memory.documents import encode, read_document
+from results.shipped import shipped_campaigns, shipped_database, shipped_memory
 from tests.nonempty import some
 from tests.runner.cli.commands import ADC, SIMULATED, called, command_of, need_catalogue
 from tests.shared import CHECKOUT
@@ -52,3 +56,25 @@ def test_all_fields_are_listed_and_each_can_be_asked_about(capfd: pytest.Capture
     assert {"latency(1,2)", "TP", "uops", "iform", "extension"} <= set(names)
     for name in some(names, 10):
         assert command_of("db", ["query", f"{name} = 1", "--db", str(PUBLISHED)]) == 0, name
+
+
+def test_the_shipped_database_is_exported_with_the_shipped_memory(capfd: pytest.CaptureFixture[str]) -> None:
+    for path in (shipped_database(), *some(one for one in shipped_campaigns() if "ZEN4" in one.name)):
+        assert command_of("db", ["export", str(path), "--arch", "ZEN4", "--osaca", "-"]) == 0
+        assert "store_to_load_forward_latency: 4.01\n" in capfd.readouterr().out
+
+
+def test_memory_of_a_file_and_of_the_database_itself_is_exported(
+    campaign: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shipped = shipped_memory("ICX")
+    assert shipped is not None
+    report = read_document(shipped)
+    of_haswell = replace(report, provenance=replace(report.provenance, architecture="HSW"))
+    memory, xml = campaign.with_name("hsw.json"), campaign.with_suffix(".xml")
+    memory.write_text(json.dumps(encode(of_haswell)))
+    assert command_of("db", ["build", str(campaign), "--memory", str(memory), "-o", str(xml)]) == 0
+    for arguments in ([str(xml)], [str(campaign), "--memory", str(memory)]):
+        capfd.readouterr()
+        assert command_of("db", ["export", *arguments, "--osaca", "-"]) == 0
+        assert "store_to_load_forward_latency: 5.0\n" in capfd.readouterr().out
