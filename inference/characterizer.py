@@ -112,11 +112,16 @@ class Characterizer:
             first_decoder=machine.first_decoder,
         )
 
+    @property
+    def searches_port_sets(self) -> bool:
+        """Whether `prepare` finds the machine's port sets by time alone, which takes up to minutes."""
+        partly = bool(self._base.layout.kind)  # time says more of the ports that have no counters
+        return self._by_time and (partly or not self._base.counts_ports)
+
     def prepare(self, variants: Iterable[InstructionVariant] = ()) -> Procedure[Context]:
         """Find blocking instructions for the kinds of code that the variants need (default: all kinds)."""
         context = self._base
-        partly = bool(context.layout.kind)  # time says more of the ports that have no counters
-        timed = (yield from self.find_port_sets()) if self._by_time and (partly or not context.counts_ports) else None
+        timed = (yield from self.find_port_sets()) if self.searches_port_sets else None
         if not context.counts_ports:
             return self.prepared({}, timed)
         kinds = {kind_of(variant) for variant in variants} or set(CodeKind)

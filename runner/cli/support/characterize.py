@@ -15,7 +15,7 @@ from results.campaign.store import Store
 from results.table import Footing, ResultRow, footing_lines, table_lines
 from runner.backend import lacks_nothing
 from runner.campaigns.campaign import Campaign, Tally
-from runner.campaigns.plan import make_plan
+from runner.campaigns.plan import NotSampled, make_plan
 from runner.campaigns.start import CampaignSetup, MachineChoice, on_machine
 from runner.cli.process import guard, stop
 from runner.cli.process.guard import UsageError
@@ -132,9 +132,13 @@ def _process_plan(info: BackendInfo, options: CampaignOptions) -> ProcessPlan | 
 def _plan(setup: CampaignSetup, options: CampaignOptions) -> int:
     """Say what would be done."""
     method = _method(setup, options)
+    not_sampled = NotSampled(options.thorough, method.searches_port_sets)
+    quick = Characterizer(setup.catalogue, setup.info.capabilities)
     clock = time.process_time if setup.info.is_model else time.monotonic
     there = set(setup.store.outcomes())
-    plan = make_plan(setup.variants, there, method, setup.measurer, lacks=setup.lacks, clock=clock)
+    plan = make_plan(
+        setup.variants, there, quick, setup.measurer, lacks=setup.lacks, clock=clock, not_sampled=not_sampled
+    )
     for line in output.plan_lines(plan, setup.info.provenance, options.jobs):
         print(line)
     return guard.ExitCode.DONE

@@ -16,6 +16,7 @@ from results.campaign import codec
 from results.processes import sensible_processes
 from results.table import ResultRow
 from results.text import duration_text, machine_text, taken_text
+from runner.campaigns.plan import SEEN_ON
 from xed_convert.files import atomic_write, check_writable
 
 if TYPE_CHECKING:
@@ -156,11 +157,23 @@ def plan_lines(plan: Plan, provenance: Provenance, jobs: int) -> Iterator[str]:
     yield f"{plan.possible:8} would be measured"
     for reason, count in plan.reasons.most_common():
         yield f"{count:8} left out: {reason}"
-    microbenchmarks, seconds = plan.expected_microbenchmarks, plan.expected_seconds
-    if microbenchmarks is None or seconds is None:
-        yield "how long it takes is not known: no variant of a sample was done in time"
+    if not plan.possible:
         return
+    processes = sensible_processes(jobs, plan.possible)
+    seconds = plan.expected_seconds(processes)
+    if seconds is None:
+        yield "how long it takes is not known: no variant of a sample was done in time"
+        if plan.lost_seconds:
+            yield f"other users of the core cost {duration_text(plan.lost_seconds)}: try again"
+        return
+    by_time = plan.expected_by_time(processes)
     yield (
-        f"about {microbenchmarks} microbenchmarks, {duration_text(seconds / sensible_processes(jobs, plan.possible))}"
-        f" (from {plan.sampled} variants that took {duration_text(plan.seconds)})"
+        f"about {plan.expected_microbenchmarks} microbenchmarks, {duration_text(seconds)}"
+        f"{' without ports' if by_time else ''}"
+        f" (from {plan.sampled} variants that took {duration_text(plan.sample_seconds)})"
     )
+    if plan.lost_seconds >= 1:
+        lost = duration_text(plan.lost_seconds)
+        yield f"on a quiet core, that is: in this sample other users of the core cost {lost} more"
+    if by_time:
+        yield f"with ports by time {' to '.join(map(duration_text, by_time))} (by what they added on {SEEN_ON})"
