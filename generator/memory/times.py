@@ -194,8 +194,10 @@ class TimingCode:
             if self._has(string):
                 flush = self._make(string, place)
                 name = string.partition(" ")[0]
-                yield self._chain("flush", {"instruction": name, "line": "not cached"}, (flush,))
-                yield self._chain("flush", {"instruction": name, "line": "just written"}, (touch, flush))
+                yield self._chain("flush", {"instruction": name, "line": "always the same, not cached"}, (flush,))
+                yield self._chain(
+                    "flush", {"instruction": name, "line": "always the same, just written"}, (touch, flush)
+                )
 
     def _gathers(self) -> Iterator[TimesCase]:
         for width, elements in WIDTHS.items():

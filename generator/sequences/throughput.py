@@ -168,6 +168,7 @@ class ThroughputFactory:
                 (f"with zeroing idioms as breakers{after}", shape.breakers and cleared),
                 (f"with what they write renewed{after}", shape.renewed),
                 ("that write a cache line each", shape.apart),
+                ("with a cache line each", len(instances) > 1 and not shape.apart and has_line_each(self.variant)),
                 ("not taken", shape.not_taken),
                 (f"({shape.form.words})", shape.form is not Form.PLAIN),
                 (f"with {shape.kind.value} values", shape.kind is not ValueKind.ANY),

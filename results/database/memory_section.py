@@ -167,8 +167,8 @@ def _cycles(element: etree._Element, name: str = "cycles") -> Fraction:
 
 def _time(element: etree._Element) -> Time:
     pairs = (pair.partition("=") for pair in filter(None, str(element.attrib["parameters"]).split("; ")))
-    parameters = tuple((name, value) for name, _, value in pairs)
-    return Time(str(element.attrib["kind"]), parameters, cycles_of(str(element.attrib["cycles"])))
+    parameters = ((name, value) for name, _, value in pairs)
+    return Time.read(str(element.attrib["kind"]), parameters, cycles_of(str(element.attrib["cycles"])))
 
 
 def _forwarding(element: etree._Element) -> ForwardingMatrix:

@@ -110,8 +110,8 @@ def _decode_replacement(data: Json) -> Replacement:
 def _decode_time(data: Json) -> Time:
     members = dict(checked(dict, data))
     kind, cycles = checked(str, members.pop("kind")), cycles_of(repr(members.pop("cycles")))
-    parameters = tuple((checked(str, name), checked(str, value)) for name, value in members.items())
-    return Time(kind, parameters, cycles)
+    parameters = ((checked(str, name), checked(str, value)) for name, value in members.items())
+    return Time.read(kind, parameters, cycles)
 
 
 def read_document(path: Path) -> MemoryReport:

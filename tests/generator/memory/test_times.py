@@ -5,6 +5,7 @@ import pytest
 from generator.factory import InstructionFactory
 from generator.memory.accesses import accesses_of
 from generator.memory.times import TimesCase, TimingCode
+from results.memory.model import RENAMED
 from tests.nonempty import some
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.model import InstructionVariant
@@ -48,3 +49,11 @@ def test_what_a_cpu_lacks_is_left_out() -> None:
     assert kinds.isdisjoint({"gather", "scatter"})
     texts = [line.text for case in some(found, 60) for line in case.benchmark.body]
     assert [text for text in some(texts, 500) if text.startswith("V") or "ZMM" in text] == []
+
+
+def test_flushes_say_that_their_line_is_always_the_same(cases: list[TimesCase]) -> None:
+    flushes = [case for case in cases if case.kind == "flush"]
+    for case in some(flushes, 4):
+        lines = {line.text.partition("[")[2].partition("]")[0] for line in case.benchmark.body}
+        assert len(lines) == 1
+        assert dict(case.parameters)["line"] in RENAMED.values()

@@ -109,6 +109,12 @@ def test_what_waits_is_tried_with_other_numbers(string: str, shapes: list[Sequen
     assert factory(string).waiting_less(SequenceShape(LENGTHS[0])) == shapes
 
 
+@pytest.mark.parametrize(("string", "said"), [("CLFLUSH (M512)", True), ("MOV (R64, M64)", False)])
+def test_throughputs_say_that_each_instance_has_a_line(string: str, *, said: bool) -> None:
+    assert ("with a cache line each" in factory(string).sequence(SequenceShape(MANY)).purpose) is said
+    assert "with a cache line each" not in factory(string).sequence(SequenceShape(1)).purpose
+
+
 def test_few_registers_are_all_renewed_after_the_last_instance() -> None:
     body = factory("SUB_R4 (R8l, I8)").sequence(SequenceShape(MANY, renewed=True, every=MANY)).body
     written = {

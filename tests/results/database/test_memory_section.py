@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +14,9 @@ from hypothesis import strategies as st
 from results.database.memory_section import memory_sections, read_memories, write_memories
 from results.database.reader import DatabaseError, read_database, read_provenances
 from results.database.writer import write_database
+from results.memory.model import Time
 from tests.results.memory.strategies import reports
+from tests.results.memory.test_documents import REPORT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +35,15 @@ def test_what_was_written_is_read_back(found: list[MemoryReport], tmp_path_facto
     path = tmp_path_factory.mktemp("memory") / "memory.xml"
     path.write_bytes(written(found))
     assert read_memories(path) == found
+
+
+def test_flushes_in_older_files_have_the_labels_of_today(tmp_path: Path) -> None:
+    today = Time("flush", (("instruction", "CLFLUSH"), ("line", "always the same, not cached")), Fraction(300))
+    path = tmp_path / "memory.xml"
+    text = written([replace(REPORT, times=(today,))])
+    path.write_bytes(text.replace(b"always the same, not cached", b"not cached"))
+    assert path.read_bytes() != text
+    assert read_memories(path)[0].times == (today,)
 
 
 @given(found=st.lists(reports, min_size=1, max_size=2))

@@ -27,6 +27,8 @@ from results.memory.model import (
 )
 from results.memory.text import lines_of
 from results.model import Provenance
+from results.shipped import shipped_memory
+from tests.nonempty import some
 from tests.results.memory.strategies import reports
 
 R8, R64 = AccessSize("r8", 1, "general"), AccessSize("r64", 8, "general")
@@ -54,6 +56,18 @@ REPORT = MemoryReport(PROVENANCE, MATRIX, ("1 case was not measured: SIGSEGV",))
 @given(reports)
 def test_json_gives_back_what_was_written(report: MemoryReport) -> None:
     assert decode(json.loads(json.dumps(encode(report)))) == report
+
+
+def test_flushes_in_older_files_have_the_labels_of_today() -> None:
+    old = Time("flush", (("instruction", "CLFLUSH"), ("line", "not cached")), Fraction(300))
+    other = Time("gather", (("line", "not cached"),), Fraction(9))
+    new = replace(old, parameters=(("instruction", "CLFLUSH"), ("line", "always the same, not cached")))
+    assert decode(encode(replace(REPORT, times=(old, other)))).times == (new, other)
+    for name in ("ICX", "ZEN3", "ZEN4"):
+        path = shipped_memory(name)
+        assert path is not None
+        lines = {dict(one.parameters)["line"] for one in some(read_document(path).times) if one.kind == "flush"}
+        assert lines == {"always the same, not cached", "always the same, just written"}
 
 
 def test_a_file_gives_it_back_packed_or_not(tmp_path: Path) -> None:
