@@ -28,6 +28,10 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 INITIAL_STATES = ("any", "bhive")
 FORMATS = ("text", "compiler")
 GRAPHS = ("dependencies", "flow")
+DISASSEMBLY = "file format elf"
+"""What objdump and llvm-objdump begin with. Their lines have addresses and jumps to places inside of symbols."""
+BEGINNING = 10_000
+"""Characters of a text among which that may be: the name of the file is before it."""
 
 
 @app.command()
@@ -267,9 +271,12 @@ def _given(
             raise UsageError("--object needs a file: parts of it are read in any order", hint="for text: analyze -")
         return of_object(object_file, symbol or "", whole=whole)
     if hexadecimal is not None:
-        digits = text_of(Path("-"), 4 * MOST_BYTES)[0] if hexadecimal == "-" else hexadecimal
+        digits = text_of(Path("-"), MOST_BYTES)[0] if hexadecimal == "-" else hexadecimal
         return of_bytes(bytes_of(" ".join(digits.split())))
     text, name = (asm or "", "") if file is None else text_of(file, MOST_BYTES)
+    if DISASSEMBLY in text[:BEGINNING]:
+        hint = "--object FILE --function NAME reads the program itself"
+        raise UsageError(f"{name or '--asm'}: a disassembly, and no assembly text", hint=hint)
     with Counting("statements") as counting:
         return of_text(text, name, syntax, symbol, counting)
 

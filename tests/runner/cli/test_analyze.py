@@ -91,6 +91,7 @@ def test_messages_about_standard_input_name_it_as_compilers_do(
         (b"\xff\xfe", ["-"], "<stdin>: not a text"),
         (b"", ["-"], "there is no instruction to analyze"),
         (b"imul rax\nfoo\n", ["-"], "line 2: 'FOO'"),
+        (b"\nt.o:     file format elf64-x86-64\n", ["-"], "<stdin>: a disassembly, and no assembly text"),
         (b"\x7fELF", ["--object", "-", "--function", "f"], "--object needs a file"),
         (None, ["-"], "standard input, which is closed"),
         (None, ["--blocks", "-"], "standard input, which is closed"),
