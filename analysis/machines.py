@@ -15,6 +15,7 @@ from results.machine.build import fused_uops
 from results.machine.constants import core_of
 from results.machine.file import read_machine
 from results.machine.graph import Endpoint, Uop, UopKind
+from results.machine.kept import kept_register
 from results.model import LatencyPart
 from results.shipped import shipped_campaigns, shipped_database
 from simulator.machines import shipped
@@ -73,6 +74,7 @@ def completed(machine: MachineModel, core: CoreConstants) -> MachineModel:
     - Store forwarding takes as long as the core's constants say. The model's latency of a store does not count: LLVM
       uses it for nothing else, so it may be anything. Where the core renames loads, the time between store and load is
       apart from both (`memory_apart`).
+    - A result in a part of a vector register waits for the rest of it (`kept_register`).
     """
     apart = core.memory_renaming is not None
     stored = 0 if apart else max(0, core.memory.forwarding - core.memory.load_latency[0])
@@ -97,10 +99,23 @@ def completed(machine: MachineModel, core: CoreConstants) -> MachineModel:
     def lookup(variant: InstructionVariant) -> Behaviour | None:
         behaviour = machine.behaviour(variant)
         moved = frozenset(o.index for o in variant.operands if o.suppressed and o.registers == ("RSP",))
-        return changed(behaviour, moved) if behaviour is not None else None
+        return with_kept_register(variant, changed(behaviour, moved)) if behaviour is not None else None
 
     parameters = replace(machine.parameters, front=core)
     return MachineModel(machine.name, parameters, machine.origin, lookup, machine.stand_ins)
+
+
+def with_kept_register(variant: InstructionVariant, behaviour: Behaviour) -> Behaviour:
+    """Return what a variant does if the µop that writes a part of a register reads the register, too."""
+    index = kept_register(variant)
+    if index is None:
+        return behaviour
+    kept = Endpoint(index)
+    uops = tuple(
+        replace(uop, inputs=(kept, *uop.inputs)) if kept in uop.outputs and kept not in uop.inputs else uop
+        for uop in behaviour.uops
+    )
+    return replace(behaviour, uops=uops)
 
 
 def memory_apart(uops: Sequence[Uop]) -> tuple[Uop, ...]:

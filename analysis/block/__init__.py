@@ -5,8 +5,10 @@ Reading order:
 - `markers`: the region that is marked as OSACA, IACA and LLVM-MCA do;
 - `code`: bytes to instructions as the machine executes them; unknown ones are listed (`CodeReader`, `Block`);
 - `effects`: what an instruction reads and writes, and the cycles between; its µops by port set;
+- `zero_uppers`: which scalar instructions need not wait for the part of a register that they keep;
 - `commits`: how long stores take on their way into the cache;
 - `pointers`: which loads take a cycle less because a load made their base;
 - `uppers`: which instructions wait because AVX and legacy SSE instructions are mixed;
+- `pages`: lines and pages that are reached under new addresses;
 - `addresses`: which store a load reads from: addresses followed through arithmetic and over iterations.
 """

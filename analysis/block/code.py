@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from iced_x86 import Decoder as IcedDecoder
 
 from analysis.block.effects import InstructionEffects, effects_of
+from analysis.block.zero_uppers import ZeroUppers
 from analysis.errors import AnalysisError
 from results.machine.graph import Decoding, ModelError
 from simulator.core.compiler import BRANCHES, compile_instruction
@@ -153,9 +154,12 @@ class CodeReader:
         self._known: dict[bytes, Item] = {}
         self._not_taken: dict[Item, Item] = {}
         self._riding: dict[Item, Item] = {}
+        self._forms: dict[Compiled, Item] = {}
         core, names = machine.parameters.front, machine.parameters.ports
         self._quiet_ports = tuple(sorted(map(names.index, core.ports.not_taken))) if core is not None else ()
         self._nops_fuse = core is not None and core.fusion.nops
+        merging = core.merge_optimization if core is not None else None
+        self._zero_uppers = ZeroUppers() if merging is not None and merging.enabled else None
         self._lengths: dict[bytes, list[int]] = {}
 
     def block(self, code: bytes, taken: Container[int] = ()) -> Block:
@@ -179,7 +183,18 @@ class CodeReader:
             if len(items) > MOST_INSTRUCTIONS:
                 message = f"the code has more than {MOST_INSTRUCTIONS:,} instructions"
                 raise AnalysisError(message, hint="mark the part that matters, or name its function")
+        if self._zero_uppers is not None:
+            free = self._zero_uppers.without_waits([item.compiled for item in items])
+            items = [self._replaced(item, one) for item, one in zip(items, free, strict=True)]
         return Block(tuple(self._with_nops(items)) if self._nops_fuse else tuple(items))
+
+    def _replaced(self, item: Item, one: Compiled | None) -> Item:
+        """Return an instruction in another form; the same one if it is its form already."""
+        if one is None or one is item.compiled:
+            return item
+        if one not in self._forms:
+            self._forms[one] = Item(item.data, one, effects_of(one, item.data))
+        return self._forms[one]
 
     def _with_nops(self, items: Sequence[Item]) -> Iterator[Item]:
         """Yield the instructions; a NOP that fuses with the one before takes no slot."""
@@ -224,6 +239,9 @@ class CodeReader:
             self._known.clear()
             self._not_taken.clear()
             self._riding.clear()
+            self._forms.clear()
+            if self._zero_uppers is not None:
+                self._zero_uppers.forget()
         self._known[item.data] = item
         if len(item.data) not in lengths:
             lengths.append(len(item.data))

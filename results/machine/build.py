@@ -4,6 +4,7 @@ Measurements do not show the work of each µop. Fixed rules make the graph. Each
 longest path between two operands is the measured latency:
 
 - `roles`: which µops load, store and compute;
+- `kept`: results that wait for the register that they go to;
 - `latencies`: the latencies that have to come out, with the way through memory counted once;
 - `graph_builder`: the chain of computing µops, and delays beside it;
 - `occupied`: a unit of its own where all that does not explain the throughput.
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from results.machine.graph import Behaviour, Decoding, Uop, UopKind, tracked, value_inputs
 from results.machine.graph_builder import GraphBuilder
+from results.machine.kept import with_kept_registers
 from results.machine.latencies import dependencies, latencies_of
 from results.machine.occupied import occupied_cycles
 from results.machine.roles import MOST_UOPS, roles_of
@@ -46,6 +48,7 @@ FREE = Fraction(9, 10)
 
 def behaviour_from(variant: InstructionVariant, facts: VariantFacts, core: CoreConstants) -> Behaviour:
     """Make the behaviour of a variant from its facts, by the rules in the module's docstring."""
+    facts = with_kept_registers(variant, facts)
     plain = _form(variant, facts.plain, latencies_of(variant, facts.latencies, core), facts, core)
     same = facts.forms.get(Form.SAME_REGISTER)
     if same is not None or facts.same_register:

@@ -82,7 +82,8 @@ class MemoryLatencies:
     together, stores, loads of vector registers, and stores of vector registers (none: not known either).
 
     If several virtual pages are one physical page, one cache line per `alias_cycles` can be reached under another
-    address than before (0: not known).
+    address than before (0: not known), and one page per `alias_page_cycles`. Loads that reach such
+    a line too early are repeated, and take `alias_load_cycles` each.
 
     Two stores that loads read from are at least `forwarding_cycles` apart.
 
@@ -101,6 +102,8 @@ class MemoryLatencies:
     vector_forwarding: int = 0
     forwarding_cycles: int = 0
     alias_cycles: int = 0
+    alias_page_cycles: int = 0
+    alias_load_cycles: float = 0
 
     @property
     def ways(self) -> tuple[int, int]:
@@ -128,12 +131,16 @@ class MemoryRenaming:
     `bases` count (none: any register), and an index only if it is `indexed`. The value goes from a general-purpose
     register to one; `widths` are those of both, in bits. A load that computes besides is not renamed, unless it stores
     its result to the same place.
+
+    In a loop the core learns which store a load reads from, however both addresses are written: for up to
+    `predicted_loads` loads, those of any kind counted (0: for none). A load that stores its result needs a base for it.
     """
 
     widths: tuple[int, ...]
     bases: tuple[str, ...]
     indexed: bool
     source: str
+    predicted_loads: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +192,14 @@ class PartialRegisters:
     """
 
     merge_ports: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class MergeOptimization:
+    """Whether scalar instructions need not wait for the upper part of their register where it is known to be zero."""
+
+    enabled: bool
     source: str
 
 
@@ -286,6 +301,7 @@ class CoreConstants:
     memory_renaming: MemoryRenaming | None = None
     store_commit: StoreCommit | None = None
     transitions: Transitions | None = None
+    merge_optimization: MergeOptimization | None = None
     front_end: FrontEnd | None = None
     uop_cache: UopCache | None = None
     microcode: Microcode | None = None
@@ -302,6 +318,7 @@ _TABLES: dict[str, type[Any]] = {
     "memory_renaming": MemoryRenaming,
     "store_commit": StoreCommit,
     "transitions": Transitions,
+    "merge_optimization": MergeOptimization,
     "front_end": FrontEnd,
     "uop_cache": UopCache,
     "microcode": Microcode,

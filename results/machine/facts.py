@@ -74,7 +74,8 @@ class VariantFacts:
 
     `latencies` are of different registers, `same_register` where all are one. `macro_fusible` are mnemonics of
     conditional jumps (None: not known; with `fusion_known` the file says it of others, so there are none). A form that
-    is nowhere mentioned is not in `forms`.
+    is nowhere mentioned is not in `forms`. `result_dependency` are core cycles from a register that is only written to
+    the result there (0: none is known).
     """
 
     forms: Mapping[Form, FormFacts] = field(default_factory=dict)
@@ -83,6 +84,7 @@ class VariantFacts:
     divider_cycles: int = 0
     macro_fusible: frozenset[str] | None = None
     fusion_known: bool = True
+    result_dependency: int = 0
 
     @property
     def plain(self) -> FormFacts:
@@ -107,6 +109,7 @@ def facts_of(result: ArchitectureResult) -> VariantFacts | None:
         dict(_latencies(result.latencies, SAME_REGISTER, greatest=divider > 0)),
         divider,
         frozenset(one.split(" ")[0] for one in jumps.split(";") if one) if jumps is not None else None,
+        result_dependency=int(values.get("result_dependency", 0)),
     )
 
 

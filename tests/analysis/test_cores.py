@@ -39,6 +39,13 @@ def cycles(text: str, architecture: str) -> float:
     return float(Study(simulation, Analyzer(machine).follower, bounds(text, architecture)).cycles)
 
 
+@pytest.mark.parametrize("architecture", ["ZEN4", "HSW", "SKL"])
+def test_a_scalar_move_between_registers_waits_for_its_destination(architecture: str) -> None:
+    alone = cycles("addsd xmm0, xmm0", architecture)
+    assert cycles("addsd xmm0, xmm0; movsd xmm0, xmm2", architecture) == alone + 1
+    assert cycles("addsd xmm0, xmm0; movsd xmm0, [rsi]", architecture) < alone
+
+
 LOADS = "vmovaps ymm0, [rsi]; vmovaps ymm1, [rdi]"
 STORES = "vmovaps [rsi], ymm0; vmovaps [rdi], ymm1"
 TRIAD = "vmovaps ymm0, [rsi]; vmovaps ymm1, [rdi]; vmovaps [rbp], ymm2"
