@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -114,6 +114,14 @@ class Tools:
     def simulation(self) -> Simulation:
         """The simulation on this machine."""
         return Simulation(self.machine, self.reader, self.analyzer.code_offset)
+
+    @cached_property
+    def restarting(self) -> Tools:
+        """The same for code whose registers hold their initial values again after each iteration."""
+        environment = self.analyzer.follower.environment
+        if environment is None:
+            return self
+        return Tools(self.machine, self.reader, Analyzer(self.machine, replace(environment, restarts=True)))
 
     @cached_property
     def shortest(self) -> Tools | None:

@@ -14,17 +14,18 @@ BHive's blocks were measured (Chen et al., IISWC 2019, section 3).
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from analysis.block.commits import commit_cycles
+from analysis.block.pages import NOTHING, Reached, Touched, reached
 from results.machine.graph import tracked
 from simulator.instructions.locations import GENERAL, VECTORS, is_high_byte, location_of, width_of
 from xed_convert.model import MemoryAddress, OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from analysis.block.code import Item
     from analysis.block.commits import Stored
@@ -42,9 +43,6 @@ BASED_SEGMENTS = ("FS", "GS")
 
 FULL = (1 << 64) - 1
 
-LINE_BYTES = 64
-"""Bytes of a cache line of all cores."""
-
 ITERATIONS = 4
 """Iterations that are followed. By then a load reads from the same store each time, unless addresses wrap around."""
 
@@ -54,12 +52,14 @@ class Environment:
     """What registers and memory hold in the beginning, and the bytes of the one page to which all addresses lead.
 
     `others` are registers that hold something else. Copies in a row begin `code_offset` bytes after a multiple of 16.
+    If the code `restarts`, all registers hold this again after each iteration.
     """
 
     value: int
     page_bytes: int
     others: Mapping[str, int] = field(default_factory=dict)
     code_offset: int = 0
+    restarts: bool = False
 
 
 BHIVE = Environment(0x2324000, 4096, {"RSP": 0x2324800, "RBP": 0x2324A40}, code_offset=15)
@@ -82,7 +82,7 @@ class ForwardedLoad:
 
     With `whole` the store wrote all that is read, at the same address: it can be forwarded. Else the load waits until
     it is in the cache. `renamed` says that the core sees at rename where the value is, so that nothing is forwarded;
-    `vectors` that both are of vector registers.
+    `predictable` that it can learn so in a loop; `vectors` that both are of vector registers.
     """
 
     load: int
@@ -91,29 +91,19 @@ class ForwardedLoad:
     whole: bool
     renamed: bool = False
     vectors: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """Accesses of an iteration that lie close together and move on by less than a page: how many, and pages."""
-
-    accesses: int
-    pages: Fraction
+    predictable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What came out of following addresses: which loads read from which stores, and which accesses go to new pages.
+    """What came out of following addresses: which loads read from which stores, and what is reached for the first time.
 
-    Pages are known with an `Environment` only. `far` are the positions of instructions that use a new page in each
-    iteration, `far_lines` is how many cache lines they use. `commit_cycles` are those per iteration that the stores
-    take into the cache, where the core's are known.
+    `reached` is known with an `Environment` only. `commit_cycles` are those per iteration that the stores take into the
+    cache, where the core's are known.
     """
 
     forwardings: tuple[ForwardedLoad, ...] = ()
-    streams: tuple[Stream, ...] = ()
-    far: frozenset[int] = frozenset()
-    far_lines: int = 0
+    reached: Reached = NOTHING
     commit_cycles: Fraction = Fraction(0)
 
 
@@ -145,6 +135,7 @@ class _State:
     """Registers and memory while a block is followed."""
 
     environment: Environment | None
+    renaming: MemoryRenaming | None = None
     registers: dict[str, Value] = field(default_factory=dict)
     contents: dict[Value, tuple[int, Value]] = field(default_factory=dict)
     """By address: bytes and value of the last store there, or of what a load found there."""
@@ -160,8 +151,8 @@ class _State:
     """Where the instruction ends, from the beginning of the block."""
     stored: list[Stored] = field(default_factory=list)
     """All stores, in order."""
-    touched: list[tuple[int, int]] = field(default_factory=list)
-    """Position and address of each access in this iteration whose address is a number."""
+    touched: list[Touched] = field(default_factory=list)
+    """The accesses in this iteration whose address is a number."""
 
     def fresh(self) -> Value:
         self.symbols += 1
@@ -286,12 +277,15 @@ class _State:
                 self.writers[near] = written
         self.contents[place] = (size, value)
 
+    def _is_predictable(self, access: _Access) -> bool:
+        return self.renaming is not None and access.can_be_predicted(self.renaming)
+
     def wrote(self, access: _Access, address: Value, when: _When, spelling: Spelling) -> set[tuple[ForwardedLoad, int]]:
         """Return the stores that wrote what a load reads, and the distance of each.
 
         The distance is how many bytes after the store the load begins. The store can be forwarded if it wrote all of
         what is read, at the same address; that two addresses lead to one place is not recognized. It is renamed if both
-        addresses are spelled alike (none: it never is).
+        addresses are spelled alike (none: it never is), and predictable however they are spelled.
         """
         symbol, offset = self.physical(address)
         moved = address[1] - offset
@@ -303,7 +297,8 @@ class _State:
                 renamed = whole and spelling != () and one.spelling == spelling
                 vectors = access.is_vector and one.access.is_vector
                 back = when.iteration - one.iteration
-                forwarded = ForwardedLoad(when.position, one.position, back, whole, renamed, vectors)
+                known = whole and self._is_predictable(access) and self._is_predictable(one.access)
+                forwarded = ForwardedLoad(when.position, one.position, back, whole, renamed, vectors, known)
                 links.add((forwarded, offset - one.offset))
         return links
 
@@ -326,10 +321,19 @@ class _Access:
 
     def can_be_renamed(self, renaming: MemoryRenaming) -> bool:
         """Whether its width and its address are such that it may be renamed: not absolute, nor relative to RIP."""
-        base = self.place.base
-        named = base in renaming.bases if renaming.bases else base not in ("", "RIP", "EIP")
-        kind = self.is_general and self.is_plain and 8 * self.size in renaming.widths
-        return kind and named and (renaming.indexed or not self.place.index)
+        named = self.place.base in renaming.bases if renaming.bases else self._has_base
+        return self._is_of_kind(renaming) and named and (renaming.indexed or not self.place.index)
+
+    def can_be_predicted(self, renaming: MemoryRenaming) -> bool:
+        """Whether it may be renamed in a loop: likewise, but with any address, unless it both reads and writes."""
+        return self._is_of_kind(renaming) and (self._has_base or not (self.reads and self.writes))
+
+    def _is_of_kind(self, renaming: MemoryRenaming) -> bool:
+        return self.is_general and self.is_plain and 8 * self.size in renaming.widths
+
+    @property
+    def _has_base(self) -> bool:
+        return self.place.base not in ("", "RIP", "EIP")
 
 
 class AddressFollower:
@@ -342,20 +346,25 @@ class AddressFollower:
         self.commit = core.store_commit if core is not None else None
         self._known: dict[Item, _Meaning] = {}
 
-    def forwardings(self, items: Sequence[Item]) -> tuple[ForwardedLoad, ...]:
+    def forwardings(self, items: Sequence[Item], loop_copies: int = 0) -> tuple[ForwardedLoad, ...]:
         """Return which loads of a block read from which stores once it has run a few times, in each iteration."""
-        return self.follow(items).forwardings
+        return self.follow(items, loop_copies).forwardings
 
-    def follow(self, items: Sequence[Item]) -> Followed:
-        """Follow the addresses of a block through a few iterations."""
+    def follow(self, items: Sequence[Item], loop_copies: int = 0) -> Followed:
+        """Follow the addresses of a block through a few iterations.
+
+        Args:
+            items: its instructions.
+            loop_copies: how many copies of it are one iteration of a loop (0: copies follow each other without end).
+        """
         meanings = [self._meaning(item) for item in items]
         accesses = [access for meaning in meanings for access in meaning.accesses]
         stores = sum(one.writes for one in accesses)
         linked = stores and (any(one.reads for one in accesses) or (stores > 1 and self.commit is not None))
         if not linked and (self.environment is None or not accesses):
             return Followed()
-        state = _State(self.environment)
-        touched: list[list[tuple[int, int]]] = []
+        state = _State(self.environment, self.renaming)
+        touched: list[list[Touched]] = []
         before: set[tuple[ForwardedLoad, int]] = set()
         found: set[tuple[ForwardedLoad, int]] = set()
         for iteration in range(ITERATIONS):
@@ -366,56 +375,36 @@ class AddressFollower:
                 meaning.follow(state, iteration, position, found)
             touched.append(state.touched)
         steady = {one for one, _ in found & before}
-        forwardings = tuple(sorted(steady, key=lambda one: (one.load, one.store, one.iterations)))
+        known = self._with_predicted(steady, loop_copies)
+        forwardings = tuple(sorted(known, key=lambda one: (one.load, one.store, one.iterations)))
         committed = Fraction(0)
         if self.commit is not None and state.stored:
             committed = commit_cycles(state.stored, ITERATIONS, self.commit)
-        pages = (
-            _movements(touched, self.environment.page_bytes) if self.environment is not None else ((), frozenset(), 0)
-        )
-        return Followed(forwardings, *pages, committed)
+        return Followed(forwardings, self._reached(touched, max(1, loop_copies)), committed)
+
+    def _reached(self, touched: Sequence[Sequence[Touched]], copies: int) -> Reached:
+        """Return what is reached under new addresses: nothing, if code restarts before it leaves a page."""
+        if self.environment is None:
+            return NOTHING
+        page_bytes = self.environment.page_bytes
+        return reached(touched, page_bytes, page_bytes / copies if self.environment.restarts else 0)
+
+    def _with_predicted(self, loads: Iterable[ForwardedLoad], loop_copies: int) -> Iterable[ForwardedLoad]:
+        """Return forwarded loads; in a loop with few enough of them, those that are predictable are renamed.
+
+        The core also learns of loads that gain nothing by it, such as those of vectors.
+        """
+        learned = {one.load for one in loads if not one.renamed}
+        most = self.renaming.predicted_loads if self.renaming is not None else 0
+        if not 0 < len(learned) * loop_copies <= most:
+            return loads
+        return [replace(one, renamed=True) if one.predictable else one for one in loads]
 
     def _meaning(self, item: Item) -> _Meaning:
         found = self._known.get(item)
         if found is None:
             found = self._known[item] = _Meaning(item.compiled, self.renaming)
         return found
-
-
-def _movements(
-    touched: Sequence[Sequence[tuple[int, int]]], page_bytes: int
-) -> tuple[tuple[Stream, ...], frozenset[int], int]:
-    """Return the streams of the last iteration, the instructions that use a new page in each, and lines used there.
-
-    Only addresses that advance by the same number of bytes each time count: others return to pages.
-
-    Args:
-        touched: positions and addresses of each iteration, in order.
-        page_bytes: the size of a page.
-    """
-    *_, first, second, last = touched
-    if not len(first) == len(second) == len(last):
-        return (), frozenset(), 0
-    places = zip(first, second, last, strict=True)
-    steps = [_signed(c - b) if c - b == b - a else 0 for (_, a), (_, b), (_, c) in places]
-    if not any(steps):
-        return (), frozenset(), 0
-    far = {position for step, (position, _) in zip(steps, last, strict=True) if abs(step) >= page_bytes}
-    lines = {where // LINE_BYTES for step, (_, where) in zip(steps, last, strict=True) if abs(step) >= page_bytes}
-    near = sorted((step, address) for step, (_, address) in zip(steps, last, strict=True) if 0 < abs(step) < page_bytes)
-    streams: list[Stream] = []
-    for number, (step, address) in enumerate(near):
-        before = near[number - 1] if number else (0, 0)
-        together = before[0] == step and address - before[1] < page_bytes
-        count = streams.pop().accesses if together else 0
-        streams.append(Stream(count + 1, Fraction(abs(step), page_bytes)))
-    return tuple(streams), frozenset(far), len(lines)
-
-
-def _signed(number: int) -> int:
-    """Return a difference of two addresses as a signed number of 64 bits."""
-    number &= FULL
-    return number - (1 << 64) if number >> 63 else number
 
 
 OPERATIONS: dict[str, Callable[[int, int], int]] = {
@@ -490,7 +479,11 @@ class _Meaning:
             state.spelled(access.place) if renamable else ()
             for access, renamable in zip(self.accesses, self.renamable, strict=True)
         ]
-        state.touched += [(position, offset) for symbol, offset in places if symbol == NUMBER]
+        state.touched += [
+            Touched(position, offset, access.reads)
+            for access, (symbol, offset) in zip(self.accesses, places, strict=True)
+            if symbol == NUMBER
+        ]
         for access, address, spelling in zip(self.accesses, places, spelled, strict=True):
             if access.reads:
                 found |= state.wrote(access, address, _When(iteration, position), spelling)

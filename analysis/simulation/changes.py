@@ -190,6 +190,6 @@ def _unrolled(study: Study) -> Iterator[WhatIf]:
         return
     items = study.block.items
     twice = Block((*items[:-1], *items))
-    found = study.simulation.run(twice, study.follower.follow(twice.items), loop=True)
+    found = study.simulation.run(twice, study.follower.follow(twice.items, 1), loop=True)
     ports, _ = fullest(twice.uops_by_ports)
     yield WhatIf("unrolled by two: the jump half as often", max(found.cycles, ports) / 2)

@@ -19,7 +19,13 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from analysis.block.pointers import quick_loads
-from analysis.bounds.components import Component, forwarding_units, transition_cycles
+from analysis.bounds.components import (
+    NEW_ADDRESSES,
+    Component,
+    forwarding_units,
+    new_address_cycles,
+    transition_cycles,
+)
 from analysis.bounds.dependencies import STACK_POINTER, synchronizations
 from analysis.bounds.front_end import unknown_fetched
 from results.machine.graph import FLAGS
@@ -40,7 +46,7 @@ PAGE_CYCLES = 8
 """Core cycles for a page that misses the first-level TLB and hits the second one.
 
 Intel's Optimization Reference Manual states 7 more than for a hit in the first level (chapter 2, cache and TLB
-parameters); the load begins anew in the cycle after them.
+parameters); the load begins anew in the cycle after them. Cores of which `alias_cycles` are known have their own times.
 """
 
 MOST_COPIES = 4
@@ -114,6 +120,7 @@ class Programs:
         self._ways = core.memory.ways if core is not None and core.memory_renaming is not None else ()
         self._failed = core.memory.failed_forwarding + sum(self._ways[:1]) if core is not None else 0
         self._fetches, self._core = core is not None, core
+        self.page_cycles = PAGE_CYCLES if core is None or not core.memory.alias_cycles else 0
         self._begin()
 
     def _begin(self) -> None:
@@ -145,7 +152,7 @@ class Programs:
         return self._numbering.of(register)
 
     def _templates_of(self, block: Block, followed: Followed) -> list[tuple[int, _Template]]:
-        far = followed.far
+        far = followed.reached.far
         besides = self._besides(block, followed)
         read = flags_read(block.items)
         quick = quick_loads(block.items, followed.forwardings) if self._fast else set()
@@ -155,7 +162,7 @@ class Programs:
             if position and fused[position - 1]:
                 continue
             jump = block.items[position + 1] if fused[position] else None
-            longer = PAGE_CYCLES if position in far else -1 if position in quick else 0
+            longer = self.page_cycles if position in far else -1 if position in quick else 0
             paths = item.compiled.data_paths if block.is_wide and item.compiled is not None else ()
             key = (item, jump, read, longer, (*paths, *besides.get(position, ())))
             template = self._templates.get(key)
@@ -171,6 +178,11 @@ class Programs:
             stores = [n for n, item in enumerate(block.items) if any(o.stored for o in item.effects.outputs)]
             for position in stores:
                 found[position] = [("way into the cache", round(followed.commit_cycles * TICKS / len(stores)))]
+        if new := new_address_cycles(self._core, followed):
+            for position in followed.reached.moving:
+                found.setdefault(position, []).append(
+                    (NEW_ADDRESSES, round(new * TICKS / len(followed.reached.moving)))
+                )
         for position, changing in transition_cycles(self._core, block).items():
             found.setdefault(position, []).append((Component.TRANSITIONS.value, changing * TICKS))
         for position, (name, cycles) in forwarding_units(self._core, followed).items():

@@ -6,7 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from analysis.simulation.program import PAGE_CYCLES, Programs
+from analysis.simulation.program import Programs
 from analysis.simulation.results import Explanation, InstanceTimes, Simulated
 from analysis.simulation.waits import Watcher
 from simulator.core.core import FETCH, Core, ReadyLocations, RepeatedRun
@@ -69,7 +69,7 @@ class Simulation:
         """
         program = self.programs.program(block, followed)
         found = self.simulate(program, self.parameters, loop=loop, copies=copies)
-        pages = page_cycles(followed)
+        pages = page_cycles(followed, self.programs.page_cycles)
         return Simulated(found.cycles + pages, found.ports, found.iterations, pages)
 
     def simulate(
@@ -143,9 +143,9 @@ class Simulation:
         return watcher.watch(copies, copies * count).timeline
 
 
-def page_cycles(followed: Followed) -> Fraction:
-    """Return the core cycles per iteration for new pages that streams of addresses reach.
+def page_cycles(followed: Followed, each: int) -> Fraction:
+    """Return the core cycles per iteration for new pages that streams of addresses reach, at `each` cycles a page.
 
     Accesses before the page is known begin anew: two accesses are lost per cycle.
     """
-    return sum((min(PAGE_CYCLES * one.pages, Fraction(one.accesses, 2)) for one in followed.streams), Fraction(0))
+    return sum((min(each * one.pages, Fraction(one.accesses, 2)) for one in followed.reached.streams), Fraction(0))

@@ -50,7 +50,7 @@ class Study:
     @cached_property
     def followed(self) -> Followed:
         """Which loads read from which stores, and the pages that are used."""
-        return self.follower.follow(self.block.items)
+        return self.follower.follow(self.block.items, int(self.loop))
 
     @cached_property
     def simulated(self) -> Simulated:

@@ -31,6 +31,7 @@ from scipy.stats import kendalltau
 
 from analysis.block.addresses import BHIVE, Followed
 from analysis.block.code import CodeReader
+from analysis.block.pages import NOTHING
 from analysis.bounds.components import Analyzer, Component, Running
 from analysis.errors import AnalysisError
 from analysis.machines import open_machine
@@ -150,7 +151,7 @@ class Predictor:
         program = simulation.programs.program(block, followed)
         unfetched = program.changed(lambda _c, _p, step: None if step[0] == FETCH else step)
         whole = replace(followed, forwardings=tuple(replace(one, whole=True) for one in followed.forwardings))
-        pages = replace(followed, streams=(), far=frozenset())
+        pages = replace(followed, reached=NOTHING)
         page_cycles = float(simulation.run(block, followed, loop=False).page_cycles)
         deep = replace(usual, reorder_buffer=16 * usual.reorder_buffer, scheduler=16 * usual.scheduler)
         fewest = replace(usual, binding=Binding.FEWEST_WAITING)

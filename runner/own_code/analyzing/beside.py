@@ -81,10 +81,11 @@ def predict_copies(code: bytes, mode: BlockMode, tools: Tools, how: Predicted = 
     Raises:
         AnalysisError: the code cannot be analyzed.
     """
+    tools = tools.restarting if mode is BlockMode.UNROLLED else tools
     block = tools.reader.block(code)
     copies = max(1, INSTRUCTIONS[mode] // len(block.items))
     bound = tools.predict(code * copies, Running.LOOP).exact_cycles / copies
     if how is Predicted.BOUNDS:
         return float(bound)
-    followed = tools.analyzer.follower.follow(block.items)
+    followed = tools.analyzer.follower.follow(block.items, copies)
     return float(cycles_of(tools.simulation.run(block, followed, loop=False, copies=copies), bound))

@@ -1,15 +1,21 @@
 """Which loads read from which stores."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
-from analysis.block.addresses import BHIVE, AddressFollower, Environment, Followed, ForwardedLoad
+from analysis.block.addresses import BHIVE, MEASURED, AddressFollower, Environment, Followed, ForwardedLoad
+from analysis.block.pages import NOTHING, Reached
 from tests.analysis.machine import block
 
 
 def found(text: str, environment: Environment | None = None) -> tuple[ForwardedLoad, ...]:
     return AddressFollower(environment).forwardings(block(text).items)
+
+
+def reached_by(text: str, environment: Environment, loop_copies: int = 0) -> Reached:
+    return AddressFollower(environment).follow(block(text).items, loop_copies).reached
 
 
 @pytest.mark.parametrize(
@@ -99,18 +105,47 @@ def test_fs_and_gs_lead_to_places_of_their_own() -> None:
 
 
 def test_streams_and_far_addresses_are_told_by_their_steps() -> None:
-    followed = AddressFollower(BHIVE).follow(block("mov rax, [rbx]; mov rcx, [rbx+8]; add rbx, rdx; pop rsi").items)
-    assert followed.far == {0, 1}  # RDX is many pages
-    (stack,) = followed.streams
+    reached = reached_by("mov rax, [rbx]; mov rcx, [rbx+8]; add rbx, rdx; pop rsi", BHIVE)
+    assert reached.far == {0, 1}  # RDX is many pages
+    (stack,) = reached.streams
     assert (stack.accesses, stack.pages) == (1, Fraction(8, 4096))
     assert AddressFollower().follow(block("mov rax, [rbx]; add rbx, rdx").items) == Followed()
 
 
 def test_addresses_that_come_back_are_neither() -> None:
-    followed = AddressFollower(BHIVE).follow(block("add eax, ecx; and eax, edx; mov rdi, [rbx+rax*8]").items)
-    assert (followed.streams, followed.far) == ((), frozenset())
+    assert reached_by("add eax, ecx; and eax, edx; mov rdi, [rbx+rax*8]", BHIVE) == NOTHING
 
 
 def test_memory_holds_one_number_of_64_bits_after_another() -> None:
-    followed = AddressFollower(BHIVE).follow(block("mov eax, [rdi+4]; sub rdi, rax; mov rcx, [rdi]").items)
-    assert followed.far == frozenset()  # the upper half is 0, so RDI stays
+    reached = reached_by("mov eax, [rdi+4]; sub rdi, rax; mov rcx, [rdi]", BHIVE)
+    assert reached.far == frozenset()  # the upper half is 0, so RDI stays
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("mov rax, [rdi]; add rdi, 8", Fraction(1, 8)),
+        ("mov rax, [rdi]; mov rcx, [rdi+8]; add rdi, 64", 1),
+        ("mov rax, [rdi]; add rdi, 200", 1),
+        ("mov rax, [rdi]; mov rcx, [rdi+64]; add rdi, 200", 2),
+        ("mov rax, [rdi]; mov rcx, [rdi+512]; add rdi, 1024", 2),
+        ("mov rax, [rdi]; mov [rsi], rcx; sub rdi, 64; sub rsi, 16", Fraction(5, 4)),
+        ("mov rax, [rdi]; mov rcx, [rdi+8]; add rdi, 8192", 1),
+    ],
+)
+def test_lines_are_new_where_a_stream_moves_on_to_them(text: str, lines: Fraction) -> None:
+    assert reached_by(text, MEASURED).lines == lines
+
+
+def test_only_loads_are_early_and_at_most_eight_per_line() -> None:
+    assert reached_by("pop rax; pop rcx", MEASURED).early == 2
+    assert reached_by("push rax; push rcx", MEASURED).early == 0
+    assert reached_by("mov al, [rdi]; add rdi, 1", MEASURED).early == Fraction(8, 64)
+
+
+def test_code_that_restarts_reaches_nothing_new_within_a_page() -> None:
+    restarting = replace(MEASURED, restarts=True)
+    assert reached_by("pop rax", restarting).lines == 0
+    assert reached_by("pop rax", restarting, 511).pages == 0
+    assert reached_by("pop rax", restarting, 512).pages == Fraction(1, 512)
+    assert reached_by("pop rax", MEASURED).pages == Fraction(1, 512)
