@@ -11,7 +11,7 @@ section on the stack pointer tracker): no µop waits for it.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -83,8 +83,10 @@ def effects_of(one: Compiled | None, data: bytes) -> InstructionEffects:
         fetched = one.fetched if one is not None else None
         unknown = fetched or Fetched((len(data),), usual_decoding(1), opcode_offsets=(opcode,))
         return InstructionEffects((), (), (), 1, 0, Fraction(0), unknown, opcode, pointer="")
+    if one.eliminated_share[0]:  # bounds take every move that can be eliminated as eliminated
+        one = replace(one, uops=tuple(replace(uop, ports=(), latency=0) for uop in one.uops))
     outputs = _outputs(one)
-    uops = one.uops
+    uops = one.uops or ()
     masks = [sum(1 << port for port in uop.ports) for uop in uops if uop.ports]
     jumps = one.variant.category in BRANCHES
     return InstructionEffects(

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from simulator.machines.machine import MachineModel, Parameters
 
 FEW_INSTRUCTIONS, MORE_INSTRUCTIONS = 150, 150
-"""Instructions until the buffers are full, and instructions after them whose time counts."""
+"""Instructions until the buffers of a Haswell are full, and instructions after them whose time counts."""
+
+HASWELL_ENTRIES = 192
+"""Entries of the reorder buffer of a Haswell. A larger one takes more instructions to fill."""
 
 WATCHED_INSTRUCTIONS = 400
 """Instructions with notes: means over fewer would depend on where they begin."""
@@ -56,6 +59,7 @@ class Simulation:
         self.vector_cycles = 0 if core is None else core.memory.vector_cycles
         self.interruptible_pairs = core is not None and core.fusion.interruptible
         loads = frozenset(every if core is None else map(self.parameters.ports.index, core.ports.load))
+        self._filling = FEW_INSTRUCTIONS * max(HASWELL_ENTRIES, self.parameters.reorder_buffer) // HASWELL_ENTRIES
         self.programs = Programs(ports[0] if ports else every, loads, core)
 
     def run(self, block: Block, followed: Followed, *, loop: bool, copies: int = MANY_COPIES) -> Simulated:
@@ -90,7 +94,7 @@ class Simulation:
         if independent:
             core.locations = ReadyLocations(core.locations)
         run = RepeatedRun(core, steps)
-        few = -(-FEW_INSTRUCTIONS // max(1, len(program.groups)))
+        few = -(-self._filling // max(1, len(program.groups)))
         more = few + -(-MORE_INSTRUCTIONS // max(1, len(program.groups)))
         found = []
         for count in (few, more):
@@ -109,7 +113,7 @@ class Simulation:
         core = self._core(program, self.parameters, loop=loop)
         steps, count = program.steps, max(1, len(program.groups))
         begun = Watcher(core, program, len(block.items)).watch(-(-SHOWN_INSTRUCTIONS // count), MOST_SHOWN)
-        for _ in range(-(-FEW_INSTRUCTIONS // count)):
+        for _ in range(-(-self._filling // count)):
             core.advance(steps)
         settled = Watcher(core, program, len(block.items)).watch(-(-WATCHED_INSTRUCTIONS // count), 0)
         return Explanation(settled.instructions, begun.timeline)
@@ -137,7 +141,7 @@ class Simulation:
         for number in vectors:
             core.locations[number] = self.vector_cycles
         count = max(1, len(program.groups))
-        for _ in range(-(-FEW_INSTRUCTIONS // count)):
+        for _ in range(-(-self._filling // count)):
             core.advance(program.steps)
         watcher, copies = Watcher(core, program, len(block.items)), -(-WATCHED_INSTRUCTIONS // count)
         return watcher.watch(copies, copies * count).timeline

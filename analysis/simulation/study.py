@@ -59,7 +59,7 @@ class Study:
 
     @property
     def cycles(self) -> Fraction:
-        """The prediction in core cycles per iteration: the largest bound if that is within the simulation's error."""
+        """The prediction in core cycles per iteration: the simulation's, if that is longer than the largest bound."""
         return cycles_of(self.simulated, self.bounds.cycles)
 
     @property
@@ -76,7 +76,10 @@ class Study:
 
 
 def cycles_of(simulated: Simulated, bound: Fraction) -> Fraction:
-    """Return the core cycles per iteration: the largest bound if that is within the simulation's error."""
+    """Return the core cycles per iteration: the largest bound, unless the simulation takes longer beyond its error.
+
+    A simulation may end before all buffers are full, and be too short. Nothing is quicker than a bound.
+    """
     bound += simulated.page_cycles
-    apart = abs(simulated.cycles - bound) * simulated.iterations
-    return simulated.cycles if apart > NOT_TOLD_APART_CYCLES else bound
+    longer = (simulated.cycles - bound) * simulated.iterations
+    return simulated.cycles if longer > NOT_TOLD_APART_CYCLES else bound

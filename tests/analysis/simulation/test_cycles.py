@@ -9,8 +9,9 @@ import pytest
 
 from analysis.block.addresses import BHIVE, Environment
 from analysis.bounds.components import Analyzer, Component, Running
+from analysis.simulation.results import Simulated
 from analysis.simulation.run import Simulation
-from analysis.simulation.study import Study
+from analysis.simulation.study import NOT_TOLD_APART_CYCLES, Study, cycles_of
 from tests.analysis.machine import block, haswell, reader
 
 
@@ -97,3 +98,15 @@ def test_loops_come_from_the_loop_buffer() -> None:
     found = study("again: add rax, r8; add rbx, r8; add rcx, r8; add rdx, r8; dec rdi; jne again", Running.LOOP)
     assert found.bounds.running is Running.LOOP
     assert float(found.cycles) == pytest.approx(1.33, rel=0.1)  # five µops, held three times in 15 issue slots, port 6
+
+
+@pytest.mark.parametrize(
+    ("simulated", "predicted"),
+    [
+        (5, 10),  # a simulation that ends too early
+        (10 + Fraction(NOT_TOLD_APART_CYCLES, 100), 10),
+        (10 + Fraction(NOT_TOLD_APART_CYCLES + 1, 100), 10 + Fraction(NOT_TOLD_APART_CYCLES + 1, 100)),
+    ],
+)
+def test_nothing_is_predicted_to_be_quicker_than_a_bound(simulated: Fraction, predicted: Fraction) -> None:
+    assert cycles_of(Simulated(Fraction(simulated), {}, iterations=100), Fraction(10)) == predicted
