@@ -5,6 +5,7 @@ Every pass through a dependency takes whole cycles, so a fraction is the mean of
     1.00    1          every pass took one
     0.20    [0;1]      a move that was eliminated four times of five
     6.11    [≤6;≤7]    six or seven; links may have added a bypass delay, so the instruction takes six at most
+    9.78    ≤9         of an upper bound: no pass is shorter than the latency, so their mean is not, either
     4.14    ≤4         if the clock may be off by as much as that; else some passes took five
     90.3    90.30±0.90 nobody can tell which whole number it is
 """
@@ -28,6 +29,10 @@ UNTOLD = 50
 """Cycles. A stable measurement may spread by 1 %, which is half a cycle of this many: it may mean two whole numbers."""
 
 
+BOUND_NOISE = Fraction(1, 5)
+"""Cycles by which noise may make an upper bound too low. Bounds come out of chains of some 20 cycles, of which it is 1%."""
+
+
 class WholeCycles(NamedTuple):
     """The whole numbers of cycles that passes took, equal if there was only one; `is_bound`: they may take less."""
 
@@ -40,7 +45,8 @@ def whole_cycles(latency: LatencyResult) -> WholeCycles:
     """Return what a latency says in whole cycles."""
     nearest = floor(latency.cycles + Fraction(1, 2))
     if latency.bound is Bound.UPPER:
-        return WholeCycles(nearest, nearest, is_bound=True)
+        most = floor(latency.cycles + BOUND_NOISE)
+        return WholeCycles(most, most, is_bound=True)
     off, spread = abs(latency.cycles - nearest), latency.spread or Fraction(0)
     if off <= NEAR_WHOLE or (off <= spread and latency.cycles >= UNTOLD):
         return WholeCycles(nearest, nearest, is_bound=False)
