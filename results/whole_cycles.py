@@ -30,7 +30,7 @@ UNTOLD = 50
 
 
 BOUND_NOISE = Fraction(1, 5)
-"""Cycles by which noise may make an upper bound too low. Bounds come out of chains of some 20 cycles, of which it is 1%."""
+"""Cycles by which noise may make an upper bound too low: 1% of the chains of some 20 cycles that bounds come out of."""
 
 
 class WholeCycles(NamedTuple):
