@@ -3,6 +3,7 @@
 - **The chain**: computing µops stand one after another, those with the fewest ports first, as many as the least
   latency of a result has cycles. The first takes what the others, of one cycle each, leave. µops beyond that stand
   beside the chain. A result that comes later than another one comes out of the chain with a delay.
+- **Loads** come before the chain. But if a result is quicker than any load, a load brings only those that are not.
 - **What enters the chain** are the operands that all its results depend on. A source whose latencies are longer than
   those of another one enters with a delay; an address enters through the loads.
 - **Delays** are µops without ports that take no issue slot. Where the path through the chain is shorter than a measured
@@ -170,9 +171,17 @@ class GraphBuilder:
             elif place not in known:
                 inputs.append(place)
             load = self._add(Uop(ports, max(1, latency), tuple(inputs), kind=UopKind.LOAD))
-            if inputs or not parts or place not in known:
+            if self._is_quicker_than(latency) and not entering and place not in known:
+                loaded = tuple(end for end in self.results if self.stages[end] >= latency)
+                self.uops[load] = replace(self.uops[load], outputs=loaded)
+            elif inputs or not parts or place not in known:
                 waited.append(load)
         return waited
+
+    def _is_quicker_than(self, load_cycles: int) -> bool:
+        """Whether a result is known to come before a load could bring it, and another one is not (LEAVE: RSP, RBP)."""
+        known = [self.stages[end] for end in self.results if any(end == target for _, target in self.latencies)]
+        return len(known) > 1 and min(known) < load_cycles <= max(known)
 
     def _chain(self, entered: list[Endpoint | int]) -> tuple[Endpoint | int, ...]:
         """Add the computing µops; return what their result is."""

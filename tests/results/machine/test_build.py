@@ -181,6 +181,15 @@ def test_an_address_that_nothing_is_known_of_takes_the_usual_time_of_a_load() ->
     assert between(found.uops, LatencyPair(2, ADDRESS, 1)) == 6 + 3
 
 
+def test_a_result_that_comes_before_a_load_could_bring_it_does_not_wait_for_the_load() -> None:
+    """The latencies of LEAVE on uops.info's Haswell: RSP comes out of RBP, and RBP out of memory."""
+    latencies = {LatencyPair(2, NO_PART, 2): 6, LatencyPair(2, NO_PART, 3): 2}
+    found = made("LEAVE", "2*p0156+1*p23", latencies)
+    assert {pair: between(found.uops, pair) for pair in latencies} == latencies
+    assert between(found.uops, LatencyPair(1, ADDRESS, 2)) == 5
+    assert between(found.uops, LatencyPair(1, ADDRESS, 3)) is None
+
+
 def test_what_is_quicker_than_the_chain_goes_around_it() -> None:
     latencies = {LatencyPair(1, NO_PART, 1): 5, LatencyPair(1, NO_PART, 3): 5, LatencyPair(2, NO_PART, 1): 4}
     found = made("ADD_01 (R64, R64)", "1*p0156", latencies)
