@@ -56,7 +56,7 @@ class InstructionEffects:
 
     `port_masks` are (bits of port numbers, µops); `fused_masks` without the µop that becomes one with a jump. `slots`
     are issue slots, in the fused domain; `occupies` are cycles for which an instance keeps the next one of the same
-    variant from starting.
+    variant from starting, or of all that share the `unit` ("": no others do).
     """
 
     outputs: tuple[Output, ...]
@@ -74,6 +74,7 @@ class InstructionEffects:
     uses_stack_pointer: bool = False
     """Whether a µop reads or writes RSP."""
     flags_read: tuple[str, ...] = ()
+    unit: str = ""
 
 
 def effects_of(one: Compiled | None, data: bytes) -> InstructionEffects:
@@ -102,6 +103,7 @@ def effects_of(one: Compiled | None, data: bytes) -> InstructionEffects:
         bool(one.stack_change) and not one.resets_stack,
         not one.stack_change and any("RSP" in (*uop.reads, *uop.writes) for uop in uops),
         tuple(dict.fromkeys(place for uop in uops for place in uop.reads if isinstance(place, str) and place in FLAGS)),
+        one.unit,
     )
 
 

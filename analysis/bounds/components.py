@@ -25,6 +25,7 @@ from analysis.bounds.front_end import (
     predecoder_bound,
 )
 from analysis.errors import AnalysisError
+from results.machine.transfers import TransferUnit, writes_general
 from results.ports import fullest
 from simulator.core.core import TICKS
 
@@ -53,6 +54,9 @@ class Component(StrEnum):
     UNIT = "unit"
     TRANSITIONS = "AVX transitions"
 
+
+TO_PORT = frozenset({TransferUnit.TO_GENERAL, TransferUnit.SIGNS})
+"""The units of transfers that end in a general-purpose register."""
 
 NEW_ADDRESSES = "lines under another address"
 """What occupies the core while a line is reached under an address that was not used before."""
@@ -179,11 +183,13 @@ class Analyzer:
             slots += item.effects.slots - fused
             divider += item.effects.divider_cycles
             if item.effects.occupies:
-                units[item.name] = units.get(item.name, Fraction(0)) + item.effects.occupies
+                unit = item.effects.unit or item.name
+                units[unit] = units.get(unit, Fraction(0)) + item.effects.occupies
             for name, cycles in _data_paths(item) if block.is_wide else ():
                 units[name] = units.get(name, Fraction(0)) + cycles
         for name, cycles in forwarding_units(self.core, followed).values():
             units[name] = units.get(name, Fraction(0)) + cycles
+        units |= {name: max(cycles, units[name]) for name, cycles in self._transferred(block).items()}
         if new := new_address_cycles(self.core, followed):
             units[NEW_ADDRESSES] = new
         found = {Component.ISSUE: Fraction(slots, self.machine.parameters.issue_width)}
@@ -196,6 +202,24 @@ class Analyzer:
         if units:
             found[Component.UNIT] = max(units.values())
         return found
+
+    def _transferred(self, block: Block) -> dict[str, Fraction]:
+        """Return the cycles that the port takes through which transfers come, by unit, if that port is known.
+
+        Other µops are spread evenly over their ports, this one included.
+        """
+        names = self.machine.parameters.port_names
+        if self.core is None or self.core.transfers is None or self.core.transfers.port not in names:
+            return {}
+        found: dict[str, Fraction] = {}
+        for item in block.items:
+            if item.effects.unit in TO_PORT and item.compiled is not None and writes_general(item.compiled.variant):
+                found[item.effects.unit] = found.get(item.effects.unit, Fraction(0)) + item.effects.occupies
+        bit = 1 << names.index(self.core.transfers.port)
+        share = sum(
+            (Fraction(n, mask.bit_count()) for mask, n in block.uops_by_ports.items() if mask & bit), Fraction(0)
+        )
+        return {unit: cycles + share for unit, cycles in found.items()}
 
 
 def forwarding_units(core: CoreConstants | None, followed: Followed) -> dict[int, tuple[str, Fraction]]:

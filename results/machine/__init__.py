@@ -9,5 +9,6 @@ The simulator executes it, analysis reads it. Reading order:
 - `build`: makes graphs of µops out of these facts, by `kept` (results that wait for their own register), `roles` (which
   µops load, store, compute), `latencies` (between operands), `graph_builder` (the µops of one graph) and `occupied`
   (what an instruction keeps busy besides ports);
+- `transfers`: what instructions between register files share;
 - `file`: reads a machine from an instructions.xml (`read_machine`).
 """

@@ -204,6 +204,19 @@ class MergeOptimization:
 
 
 @dataclass(frozen=True, slots=True)
+class Transfers:
+    """What transfers between register files share (`results.machine.transfers`), where their ports are not known.
+
+    `apart` are mnemonics (without V) that have another unit on the way to general-purpose registers. A result comes in
+    through `port`. Other µops that may use it are spread over their ports as if no transfer came.
+    """
+
+    apart: tuple[str, ...]
+    port: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class FrontEnd:
     """From bytes to µops.
 
@@ -302,6 +315,7 @@ class CoreConstants:
     store_commit: StoreCommit | None = None
     transitions: Transitions | None = None
     merge_optimization: MergeOptimization | None = None
+    transfers: Transfers | None = None
     front_end: FrontEnd | None = None
     uop_cache: UopCache | None = None
     microcode: Microcode | None = None
@@ -319,6 +333,7 @@ _TABLES: dict[str, type[Any]] = {
     "store_commit": StoreCommit,
     "transitions": Transitions,
     "merge_optimization": MergeOptimization,
+    "transfers": Transfers,
     "front_end": FrontEnd,
     "uop_cache": UopCache,
     "microcode": Microcode,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from results.machine.graph import Endpoint, ModelError, tracked, with_index
 from results.machine.occupied import access_units, data_paths, is_wide
+from results.machine.transfers import transfer_unit
 from results.model import LatencyPart
 from simulator.core.core import (
     FETCH,
@@ -95,7 +96,7 @@ class Compiled:
     - `stack_change`: bytes by which PUSH and POP move RSP; `resets_stack`: RSP is written otherwise.
     - `stack_turn`: -1 for an x87 push, +1 or +2 for pops.
     - `fuses`: a conditional jump after it becomes a part of it, if it is one of `jumps` (None: by the general rule).
-    - `unit_ticks`: time for which it occupies a unit of its own.
+    - `unit_ticks`: time for which it occupies a unit, `unit`: which one ("": one of its own).
     - `fetched`: what the front end sees (None: there is no front end).
     - `fast_form`: the same with operand values of the fast kind (None: values do not matter).
     - `uneliminated`: ports of an eliminated move when it cannot be eliminated.
@@ -119,6 +120,7 @@ class Compiled:
     fuses: bool = False
     jumps: frozenset[str] | None = None
     unit_ticks: int = 0
+    unit: str = ""
     fetched: Fetched | None = None
     fast_form: Compiled | None = None
     uneliminated: tuple[int, ...] = ()
@@ -194,6 +196,7 @@ def compile_instruction(
         _fuses(variant, values, behaviour, machine),
         behaviour.fuses_with,
         round(behaviour.occupies * TICKS),
+        _shared_unit(variant, behaviour, machine.parameters.front),
         _fetched(variant, values, behaviour, data, machine),
         uneliminated=tuple(sorted(port_index[port] for port in behaviour.uneliminated)),
         partial=locator.partial_access(),
@@ -205,6 +208,11 @@ def compile_instruction(
         return one
     fast = tuple(_located(_hurried(uop), locator, port_index, by_task=by_task) for uop in uops)
     return replace(one, fast_form=replace(one, uops=fast))
+
+
+def _shared_unit(variant: InstructionVariant, behaviour: Behaviour, core: CoreConstants | None) -> str:
+    """Return the unit that an instruction shares with others, if its ports do not explain its throughput ("": none)."""
+    return "" if core is None or not behaviour.occupies else transfer_unit(variant, core) or ""
 
 
 def _paths_of_data(
@@ -573,7 +581,9 @@ def _instruction_steps(one: Compiled, numbering: Numbering, offset: int) -> list
     steps: list[Step] = []
     stack = _numbers(STACK, numbering, 0) if one.stack_turn else ()
     if one.unit_ticks:
-        steps.append((UNIT, (), one.unit_ticks, (), (numbering.of(f"unit of {one.variant.string}"),), 0, 0, 0))
+        steps.append(
+            (UNIT, (), one.unit_ticks, (), (numbering.of(f"unit of {one.unit or one.variant.string}"),), 0, 0, 0)
+        )
     if one.stack_turn < 0:
         steps.append((ROTATE, (), 1, (), stack, 0, 0, 0))
     total = sum(slots) + max(0, one.slots - len(uops))

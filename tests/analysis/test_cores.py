@@ -54,6 +54,26 @@ def test_bounds_take_moves_that_can_be_eliminated_as_eliminated() -> None:
     assert found.cycles < cycles(text, "SKL") < 2
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("movq rdx, xmm0; cvttsd2si rax, xmm1", 2),
+        ("comisd xmm1, xmm2; ucomiss xmm3, xmm4", 2),
+        ("movq rdx, xmm0; movmskps eax, xmm1", 1),
+        ("movd ebx, xmm3; movmskpd edx, xmm7; movq rcx, xmm2; movmskps esi, xmm0", 2),
+        ("movd xmm0, eax; movq xmm1, rbx", 2.35),
+        ("movd xmm0, eax; movd ecx, xmm1", 1.18),
+        ("movq rdx, xmm0; rorx rcx, rbx, 3; rorx rsi, rbx, 3", 2),
+        ("movq rdx, xmm0; imul rcx, rbx, 3", 1),
+        ("pextrq rax, xmm1, 1; lea ebx, [rbp+1]; lea edi, [rbp+1]; lea esi, [rbp+1]; lea ecx, [rbp+1]", 2),
+        ("comisd xmm1, xmm2; mov eax, 1; mov ebx, 2", 1),
+    ],
+)
+def test_transfers_between_register_files_share_a_unit_and_come_in_through_a_port(text: str, expected: float) -> None:
+    """Measured on a Zen 4, within 2%."""
+    assert cycles(text, "ZEN4") == pytest.approx(expected, rel=0.02)
+
+
 LOADS = "vmovaps ymm0, [rsi]; vmovaps ymm1, [rdi]"
 STORES = "vmovaps [rsi], ymm0; vmovaps [rdi], ymm1"
 TRIAD = "vmovaps ymm0, [rsi]; vmovaps ymm1, [rdi]; vmovaps [rbp], ymm2"
