@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 LEAST_BITS = 32
 """Zeros begin at bit 32 or 64 of a register; behind a zero idiom at the former, too."""
 
+CLEARED = tuple(f"ZMM{number}" for number in range(16))
+"""What VZEROALL clears (Intel SDM volume 2C)."""
+
 PASSES = 2
 """What one pass leaves in the registers is what the next one begins with. Each instruction decides alike in both."""
 
@@ -98,7 +101,7 @@ class ZeroUppers:
             return one
         written, rule = _written(one), _rule_of(one)
         if one.variant.iclass in CLEANING:
-            known |= dict.fromkeys(VECTORS, LEAST_BITS) if one.variant.iclass == "VZEROALL" else {}
+            known |= dict.fromkeys(CLEARED, LEAST_BITS) if one.variant.iclass == "VZEROALL" else {}
             return one
         if not written:
             return one
@@ -114,7 +117,7 @@ class ZeroUppers:
 
     def _without_wait(self, one: Compiled, register: str) -> Compiled:
         """Return an instruction that does not wait for a register (it does if that is another source, too)."""
-        if register in _sources(one, register):
+        if register in _sources(one):
             return one
         key = (one, register)
         if key not in self._free:
@@ -148,26 +151,30 @@ def _rule_of(one: Compiled) -> Rule | None:
     is_masked = any(operand.opmask for operand in one.variant.operands)
     if is_masked or not registers or not registers[0].written or not registers[0].registers[0].startswith("XMM"):
         return None
-    others = [operand for operand in one.variant.operands if operand.explicit and not _is_immediate(operand)]
-    last = others[-1]
+    last = _explicit(one)[-1]
     kind = "memory" if last.kind is OperandKind.MEMORY else "vector" if _is_vector(last) else "general"
     return rules().get((one.variant.iclass.removeprefix("V"), kind))
 
 
 def _kept_register(one: Compiled, rule: Rule) -> str:
-    """Return the register whose upper part goes into the result: the result's, or the first source of three operands.
-
-    A copy has two operands, and takes its source's.
-    """
-    places = [_place(one, operand) for operand in one.variant.explicit_registers if _is_vector(operand)]
-    explicit = sum(1 for operand in one.variant.operands if operand.explicit and not _is_immediate(operand))
-    return places[1] if explicit > 2 or rule.effect is Effect.COPIES else places[0]
+    """Return the register whose upper part goes into the result. A copy takes its source's."""
+    explicit = _explicit(one)
+    return _place(one, explicit[1 if rule.effect is Effect.COPIES else _merged_position(explicit)])
 
 
-def _sources(one: Compiled, merged: str) -> list[str]:
-    """Return the explicit sources: all registers behind the one that the result is merged with."""
-    explicit = [_place(one, operand) for operand in one.variant.operands if operand.explicit and operand.registers]
-    return explicit[explicit.index(merged, 1 if len(explicit) > 2 else 0) + 1 :]
+def _sources(one: Compiled) -> list[str]:
+    """Return the registers of the sources behind the one that the result is merged with."""
+    explicit = _explicit(one)
+    return [_place(one, operand) for operand in explicit[_merged_position(explicit) + 1 :] if operand.registers]
+
+
+def _merged_position(explicit: Sequence[Operand]) -> int:
+    """Return which operand a result is merged with: the first source of three operands, else the result."""
+    return 1 if len(explicit) > 2 else 0
+
+
+def _explicit(one: Compiled) -> list[Operand]:
+    return [operand for operand in one.variant.operands if operand.explicit and not _is_immediate(operand)]
 
 
 def _written(one: Compiled) -> list[str]:
