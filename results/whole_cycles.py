@@ -32,6 +32,12 @@ UNTOLD = 50
 BOUND_NOISE = Fraction(1, 5)
 """Cycles by which noise may make an upper bound too low: 1% of the chains of some 20 cycles that bounds come out of."""
 
+BOUND_SHARE = Fraction(1, 100)
+"""The same as a share of longer bounds."""
+
+WIDE = 1
+"""Cycles. Where an upper bound spreads by more, its mean may be too low by more, too: the nearest number counts."""
+
 
 class WholeCycles(NamedTuple):
     """The whole numbers of cycles that passes took, equal if there was only one; `is_bound`: they may take less."""
@@ -45,7 +51,7 @@ def whole_cycles(latency: LatencyResult) -> WholeCycles:
     """Return what a latency says in whole cycles."""
     nearest = floor(latency.cycles + Fraction(1, 2))
     if latency.bound is Bound.UPPER:
-        most = floor(latency.cycles + BOUND_NOISE)
+        most = nearest if (latency.spread or 0) > WIDE else floor(latency.cycles + _noise(latency.cycles))
         return WholeCycles(most, most, is_bound=True)
     off, spread = abs(latency.cycles - nearest), latency.spread or Fraction(0)
     if off <= NEAR_WHOLE or (off <= spread and latency.cycles >= UNTOLD):
@@ -54,3 +60,8 @@ def whole_cycles(latency: LatencyResult) -> WholeCycles:
         most = floor(latency.cycles + spread)
         return WholeCycles(most, most, is_bound=True)
     return WholeCycles(floor(latency.cycles), ceil(latency.cycles), is_bound=True)
+
+
+def _noise(cycles: Fraction) -> Fraction:
+    """Return by how many cycles an upper bound may be too low, never more than rounding to the nearest allows."""
+    return min(max(BOUND_NOISE, cycles * BOUND_SHARE), Fraction(1, 2))

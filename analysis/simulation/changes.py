@@ -86,7 +86,8 @@ def _tried(study: Study) -> Iterator[WhatIf]:
     yield tried("no dependencies", program, lifts={Component.DEPENDENCIES}, independent=True)
     if pages or any(step[0] == COMMIT for step in program.steps):
         memory = simulation.programs.program(study.block, _perfect(study))
-        yield WhatIf("perfect memory", simulation.simulate(memory, usual, loop=study.loop).cycles)
+        left = study.bounds.without({Component.STORES, Component.DEPENDENCIES, Component.UNIT})
+        yield WhatIf("perfect memory", max(simulation.simulate(memory, usual, loop=study.loop).cycles, left))
     if any(step[0] == PORT and step[5] for step in program.steps):
         yield tried("divider without limits", program.changed(_undivided), lifts={Component.DIVIDER})
     for number, name in enumerate(usual.port_names):
@@ -192,4 +193,5 @@ def _unrolled(study: Study) -> Iterator[WhatIf]:
     twice = Block((*items[:-1], *items))
     found = study.simulation.run(twice, study.follower.follow(twice.items, 1), loop=True)
     ports, _ = fullest(twice.uops_by_ports)
-    yield WhatIf("unrolled by two: the jump half as often", max(found.cycles, ports) / 2)
+    left = study.bounds.without({*FRONT_END, Component.ISSUE, Component.PORTS})
+    yield WhatIf("unrolled by two: the jump half as often", max(found.cycles / 2, ports / 2, left))

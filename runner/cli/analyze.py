@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,7 +29,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 INITIAL_STATES = ("any", "bhive")
 FORMATS = ("text", "compiler")
 GRAPHS = ("dependencies", "flow")
-DISASSEMBLY = "file format elf"
+DISASSEMBLY = re.compile(r"^\S.*:\s+file format \S+\s*$", re.MULTILINE)
 """What objdump and llvm-objdump begin with. Their lines have addresses and jumps to places inside of symbols."""
 BEGINNING = 10_000
 """Characters of a text among which that may be: the name of the file is before it."""
@@ -274,7 +275,7 @@ def _given(
         digits = text_of(Path("-"), MOST_BYTES)[0] if hexadecimal == "-" else hexadecimal
         return of_bytes(bytes_of(" ".join(digits.split())))
     text, name = (asm or "", "") if file is None else text_of(file, MOST_BYTES)
-    if DISASSEMBLY in text[:BEGINNING]:
+    if DISASSEMBLY.search(text[:BEGINNING]):
         hint = "--object FILE --function NAME reads the program itself"
         raise UsageError(f"{name or '--asm'}: a disassembly, and no assembly text", hint=hint)
     with Counting("statements") as counting:

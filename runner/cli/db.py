@@ -219,6 +219,8 @@ def diff(
         raise UsageError(
             f"no result of the architecture {arch!r}", hint=f"there are: {', '.join(sorted(names)) or 'none'}"
         )
+    if not _measured(before, arch) & _measured(after, arch):
+        raise UsageError(NOTHING_SHARED, hint=COMPARABLE)
     changes = compare(before, after, frozenset([arch] if arch else []))
     groups = group(changes)
     if html is not None:
@@ -236,6 +238,14 @@ def diff(
     raise typer.Exit(guard.ExitCode.FAULT if changed else guard.ExitCode.DONE)
 
 
+NOTHING_SHARED, COMPARABLE = "no variant was measured in both", "compare two runs of the same architecture"
+
+
+def _measured(entries: Iterable[Entry], arch: str) -> set[tuple[str, str]]:
+    """Return the variants of entries by key, with the architectures that have results of them ("": any)."""
+    return {(one.variant.key, name) for one in entries for name in one.results if arch in ("", name)}
+
+
 def _agreement(first: Path, second: Path, arch: str, show: int) -> int:
     """Print how far two runs agree and where they do not; return 1 if a goal is missed."""
     from results.database.agreement import GOALS, TOLERANCE  # noqa: PLC0415 - only for this option
@@ -246,7 +256,7 @@ def _agreement(first: Path, second: Path, arch: str, show: int) -> int:
 
     found = agreement_of(only(entries_of(first), arch), only(entries_of(second), arch), arch)
     if not found.variants:
-        raise UsageError("no variant was measured in both", hint="compare two runs of the same architecture")
+        raise UsageError(NOTHING_SHARED, hint=COMPARABLE)
     print(
         f"{found.variants} variants in both, {found.only['first']} only in {first.name}, "
         f"{found.only['second']} only in {second.name}"
@@ -628,7 +638,9 @@ def export(
         options = ", ".join(f"--{option}" for option in exporters())
         raise UsageError("nothing to write", hint=f"name one of {options}")
     _check_outputs(*wanted.values())
-    memories = tuple(_memories(database, memory or []))
+    given = [read_document(path) for path in memory or ()]
+    _check_memories(given, memory or [], arch)
+    memories = (*given, *_known_memories(database))
     request = ExportRequest(tuple(only(entries_of(database), arch)), arch, mode, _sample_code, memories)
     for option, exporter in exporters().items():
         if target := wanted.get(option.replace("-", "_")):
@@ -638,11 +650,18 @@ def export(
                 print(f"{'standard output' if target == '-' else target}: {said}", file=sys.stderr)
 
 
-def _memories(database: Path, files: Iterable[Path]) -> Iterator[MemoryReport]:
-    """Yield what is known of memory: from files, from the database itself, and what is shipped with it."""
+def _check_memories(given: Sequence[MemoryReport], files: Sequence[Path], arch: str) -> None:
+    """Refuse what is about memory of another architecture than the one that is exported ("": any)."""
+    for report, path in zip(given, files, strict=True):
+        found = report.provenance.architecture
+        if arch not in ("", found):
+            raise UsageError(f"--memory {path}: it is about {found}, not {arch}", hint=f"--arch {found}")
+
+
+def _known_memories(database: Path) -> Iterator[MemoryReport]:
+    """Yield what is known of memory: from the database itself, and what is shipped with it."""
     from results.shipped import is_shipped, shipped_memories  # noqa: PLC0415 - likewise
 
-    yield from map(read_document, files)
     if not is_campaign(database):
         yield from read_memories(database)
     if is_shipped(database):

@@ -39,6 +39,14 @@ def test_an_upper_bound_is_the_number_below(cycles: str, most: int) -> None:
     assert stated(cycles, Bound.UPPER) == (most, most, True)
 
 
+@pytest.mark.parametrize(
+    ("cycles", "spread", "most"),
+    [("40.65", "0.5", 41), ("40.55", "0.5", 40), ("90.5", "0.9", 91), ("90.45", "0.9", 90), ("21.7", "3.58", 22)],
+)
+def test_longer_and_wider_bounds_allow_for_more_noise(cycles: str, spread: str, most: int) -> None:
+    assert stated(cycles, Bound.UPPER, spread) == (most, most, True)
+
+
 @given(st.integers(0, 60), st.fractions(0, 3), st.fractions(-BOUND_NOISE, BOUND_NOISE))
 def test_no_bound_is_below_the_latency_if_noise_is_small(latency: int, longer: Fraction, noise: Fraction) -> None:
     """A mean of passes is never shorter than the latency; `longer` is what contention adds."""

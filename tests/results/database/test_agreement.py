@@ -108,9 +108,12 @@ def test_the_command_says_shares_and_goals(
     assert ("1 throughput of BASE by up to 50 %, such as ADC (R64, R64) TP_loop: 1.00, 1.50" in printed) is bool(code)
 
 
-def test_runs_with_nothing_in_common_are_an_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("options", [["--agreement"], [], ["--json"]])
+def test_runs_with_nothing_in_common_are_an_error(
+    options: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     files = [written(tmp_path / f"{name}.xml", entry(name, uops="1")) for name in ("A", "B")]
-    assert called(["diff", *files, "--agreement"], db.app) == 2
+    assert called(["diff", *files, *options], db.app) == 2
     assert "no variant was measured in both" in capfd.readouterr().err
 
 

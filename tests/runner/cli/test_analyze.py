@@ -92,6 +92,7 @@ def test_messages_about_standard_input_name_it_as_compilers_do(
         (b"", ["-"], "there is no instruction to analyze"),
         (b"imul rax\nfoo\n", ["-"], "line 2: 'FOO'"),
         (b"\nt.o:     file format elf64-x86-64\n", ["-"], "<stdin>: a disassembly, and no assembly text"),
+        (b"a.exe:\tfile format pei-x86-64\n", ["-"], "<stdin>: a disassembly, and no assembly text"),
         (b"\x7fELF", ["--object", "-", "--function", "f"], "--object needs a file"),
         (None, ["-"], "standard input, which is closed"),
         (None, ["--blocks", "-"], "standard input, which is closed"),
@@ -107,6 +108,12 @@ def test_unusable_standard_input_is_said(
     monkeypatch.setattr("sys.stdin", None if data is None else io.TextIOWrapper(io.BytesIO(data)))
     assert run(*HASWELL, *options) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_comment_about_a_file_format_is_no_disassembly(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = b"imul rax, rbx # file format elf\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert run(*HASWELL, "-") == 0
 
 
 def test_text_bytes_and_files_are_the_same_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

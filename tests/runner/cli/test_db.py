@@ -64,6 +64,16 @@ def test_the_shipped_database_is_exported_with_the_shipped_memory(capfd: pytest.
         assert "store_to_load_forward_latency: 4.01\n" in capfd.readouterr().out
 
 
+def test_memory_of_another_architecture_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "icx.json"
+    shipped = shipped_memory("ICX")
+    assert shipped is not None
+    other.write_text(json.dumps(encode(read_document(shipped))))
+    options = [str(shipped_database()), "--osaca", "-", "--arch", "ZEN4", "--memory", str(other)]
+    assert command_of("db", ["export", *options]) == 2
+    assert "it is about ICX, not ZEN4" in capfd.readouterr().err
+
+
 def test_memory_of_a_file_and_of_the_database_itself_is_exported(
     campaign: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
