@@ -6,6 +6,8 @@ Measurement and prediction are of the same thing:
 - Registers and memory begin as `runner.own_code.blocks` sets them.
 - In both modes the same copies run again and again, so they come out of the µop cache. The prediction is for a loop of
   many copies.
+- A measured loop is the difference of two, with few copies and with more. So is the predicted one: a core may learn all
+  loads of the smaller one, and not those of the larger one.
 """
 
 from __future__ import annotations
@@ -28,12 +30,12 @@ from runner.own_code.blocks import (
 )
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from analysis.prediction import Tools
     from runner.backend import Backend
     from runner.own_code.blocks import BlockTiming
 
-INSTRUCTIONS = {BlockMode.UNROLLED: MORE_INSTRUCTIONS, BlockMode.LOOP: LOOP_INSTRUCTIONS * LOOP_GROWTH}
-"""How many the predicted copies have together, as the measured ones."""
 NAMES = {BlockMode.UNROLLED: "copies in a row", BlockMode.LOOP: "copies in a loop"}
 
 
@@ -81,11 +83,20 @@ def predict_copies(code: bytes, mode: BlockMode, tools: Tools, how: Predicted = 
     Raises:
         AnalysisError: the code cannot be analyzed.
     """
-    tools = tools.restarting if mode is BlockMode.UNROLLED else tools
-    block = tools.reader.block(code)
-    copies = max(1, INSTRUCTIONS[mode] // len(block.items))
+    instructions = len(tools.reader.block(code).items)
+    if mode is BlockMode.UNROLLED:
+        return float(_each_of(max(1, MORE_INSTRUCTIONS // instructions), code, tools.restarting, how))
+    few = max(1, LOOP_INSTRUCTIONS // instructions)
+    many = few * LOOP_GROWTH
+    less, more = (copies * _each_of(copies, code, tools, how) for copies in (few, many))
+    return float((more - less) / (many - few))
+
+
+def _each_of(copies: int, code: bytes, tools: Tools, how: Predicted) -> Fraction:
+    """Return the core cycles of each of some copies that run again and again."""
     bound = tools.predict(code * copies, Running.LOOP).exact_cycles / copies
     if how is Predicted.BOUNDS:
-        return float(bound)
+        return bound
+    block = tools.reader.block(code)
     followed = tools.analyzer.follower.follow(block.items, copies)
-    return float(cycles_of(tools.simulation.run(block, followed, loop=False, copies=copies), bound))
+    return cycles_of(tools.simulation.run(block, followed, loop=False, copies=copies), bound)

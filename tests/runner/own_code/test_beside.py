@@ -57,3 +57,11 @@ def test_rows_that_begin_anew_stay_in_a_page_and_loops_leave_it(code: str, in_a_
     tools = tools_for("ZEN4", None, MEASURED)
     for mode, expected in ((BlockMode.UNROLLED, in_a_row), (BlockMode.LOOP, in_a_loop)):
         assert predict_copies(bytes.fromhex(code), mode, tools) == pytest.approx(expected, rel=0.03)
+
+
+def test_a_loop_is_the_difference_of_two_of_which_only_the_smaller_one_may_be_learnt() -> None:
+    """Eight copies of MOV RAX, [R14]; ADD RAX, 1; MOV [R13], RAX: one is a loop of 8, four one of 32. Measured: 9.9."""
+    tools = tools_for("ZEN4", None, MEASURED)
+    copy = bytes.fromhex("498b064883c00149894500")
+    assert predict_copies(copy, BlockMode.LOOP, tools) == pytest.approx(1, abs=0.1)
+    assert predict_copies(copy * 8, BlockMode.LOOP, tools) / 8 == pytest.approx(9.9, rel=0.1)
