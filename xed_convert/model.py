@@ -129,6 +129,15 @@ class InstructionVariant:
         """The explicit register operands without write masks: those that may be one register."""
         return [one for one in self.operands if one.explicit and one.kind is OperandKind.REGISTER and not one.opmask]
 
+    @property
+    def only_written(self) -> Operand | None:
+        """The only explicit register operand that is written (None: there are more, or it is read or kept, too)."""
+        explicit = [one for one in self.operands if one.explicit and one.kind is OperandKind.REGISTER]
+        written = [one for one in explicit if one.written or one.conditional_write]
+        if len(written) != 1 or written[0].read or written[0].conditional_write:
+            return None
+        return written[0]
+
     def _joined_key(self) -> str:
         names: tuple[str, ...] = KEY_ATTRIBUTES
         if not self.attributes.keys().isdisjoint(APX_KEY_ATTRIBUTES):

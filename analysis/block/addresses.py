@@ -346,10 +346,6 @@ class AddressFollower:
         self.commit = core.store_commit if core is not None else None
         self._known: dict[Item, _Meaning] = {}
 
-    def forwardings(self, items: Sequence[Item], loop_copies: int = 0) -> tuple[ForwardedLoad, ...]:
-        """Return which loads of a block read from which stores once it has run a few times, in each iteration."""
-        return self.follow(items, loop_copies).forwardings
-
     def follow(self, items: Sequence[Item], loop_copies: int = 0) -> Followed:
         """Follow the addresses of a block through a few iterations.
 
@@ -458,8 +454,7 @@ class _Meaning:
             general, vector = places.issubset(GENERAL), not places.isdisjoint(VECTORS)
             self.accesses.append(_Access(place, min(size, 64), operand.read, writes, general, vector, is_plain))
         elif writes and tracked(operand):
-            value = one.values.get(operand.index)
-            name = value if isinstance(value, str) else (operand.registers or ("",))[0]
+            name = one.register_of(operand)
             if name and (location_of(name) != "RSP" or not self.stack_change):
                 self.written.append(name)
 

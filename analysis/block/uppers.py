@@ -15,13 +15,13 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from simulator.core.late_forms import CLEANING
-from simulator.instructions.locations import VECTORS, location_of
+from simulator.instructions.locations import is_vector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from analysis.block.code import Item
-    from xed_convert.model import InstructionVariant, Operand
+    from xed_convert.model import InstructionVariant
 
 UPPER_BITS = 256
 """The least width of a register that has an upper half."""
@@ -50,7 +50,7 @@ def transitions(items: Sequence[Item]) -> tuple[int, ...]:
 
 def _after(state: _Uppers, variant: InstructionVariant) -> _Uppers:
     """Return the state after an instruction."""
-    vectors = [operand for operand in variant.operands if _is_vector(operand)]
+    vectors = [operand for operand in variant.operands if is_vector(operand)]
     if variant.iclass in CLEANING:
         return _Uppers.CLEAN
     if not vectors:
@@ -59,8 +59,3 @@ def _after(state: _Uppers, variant: InstructionVariant) -> _Uppers:
         return _Uppers.SAVED if state is _Uppers.DIRTY else state
     dirties = any(operand.written and (operand.width_bits or 0) >= UPPER_BITS for operand in vectors)
     return _Uppers.DIRTY if dirties or state is _Uppers.SAVED else state
-
-
-def _is_vector(operand: Operand) -> bool:
-    """Whether an operand is a register with an upper half, or a part of one."""
-    return bool(operand.registers) and location_of(operand.registers[0]) in VECTORS

@@ -19,7 +19,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from simulator.core.late_forms import CLEANING
-from simulator.instructions.locations import VECTORS, location_of
+from simulator.instructions.locations import is_vector, location_of
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
@@ -75,12 +75,26 @@ def rules() -> dict[tuple[str, str], Rule]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Role:
+    """What an instruction does with zeros: the vector registers that it writes, and what the table says of the first.
+
+    The upper part of `kept` goes into the result. `is_free` says that no other source is the same register.
+    """
+
+    written: tuple[str, ...]
+    rule: Rule | None
+    kept: str = ""
+    is_free: bool = False
+
+
 class ZeroUppers:
     """Follows the zeros through code, and replaces the instructions that need not wait."""
 
     def __init__(self) -> None:
-        """Begin without replaced instructions. They are kept, since the same ones come again and again."""
-        self._free: dict[tuple[Compiled, str], Compiled] = {}
+        """Begin without instructions. What is known of them is kept, since the same ones come again and again."""
+        self._roles: dict[Compiled, _Role] = {}
+        self._free: dict[Compiled, Compiled] = {}
 
     def without_waits(self, code: Sequence[Compiled | None]) -> list[Compiled | None]:
         """Return the instructions as they are if the code runs again and again (None: one that is not known)."""
@@ -91,7 +105,8 @@ class ZeroUppers:
         return found
 
     def forget(self) -> None:
-        """Drop the replaced instructions."""
+        """Drop what is known of instructions."""
+        self._roles.clear()
         self._free.clear()
 
     def _executed(self, one: Compiled | None, known: dict[str, int]) -> Compiled | None:
@@ -99,30 +114,46 @@ class ZeroUppers:
         if one is None:
             known.clear()
             return one
-        written, rule = _written(one), _rule_of(one)
+        role = self._roles.get(one)
+        if role is None:
+            role = self._roles[one] = _role_of(one)
         if one.variant.iclass in CLEANING:
             known |= dict.fromkeys(CLEARED, LEAST_BITS) if one.variant.iclass == "VZEROALL" else {}
             return one
-        if not written:
+        if not role.written:
             return one
-        kept = _kept_register(one, rule) if rule is not None else ""
-        zeros_at = known.get(kept)
-        for register in written:
+        zeros_at = known.get(role.kept)
+        for register in role.written:
             known.pop(register, None)
-        first = _first_zero(one, rule, zeros_at)
+        first = _first_zero(one, role.rule, zeros_at)
         if first is not None:
-            known[written[0]] = first
-        is_free = rule is not None and rule.effect is Effect.MERGES and zeros_at is not None and zeros_at <= rule.bits
-        return self._without_wait(one, kept) if is_free else one
+            known[role.written[0]] = first
+        return self._without_wait(one, role.kept) if _may_skip(role, zeros_at) else one
 
     def _without_wait(self, one: Compiled, register: str) -> Compiled:
-        """Return an instruction that does not wait for a register (it does if that is another source, too)."""
-        if register in _sources(one):
-            return one
-        key = (one, register)
-        if key not in self._free:
-            self._free[key] = replace(one, uops=tuple(_unread(uop, register) for uop in one.uops or ()))
-        return self._free[key]
+        """Return an instruction that does not wait for the register that it is merged with."""
+        if one not in self._free:
+            self._free[one] = replace(one, uops=tuple(_unread(uop, register) for uop in one.uops or ()))
+        return self._free[one]
+
+
+def _role_of(one: Compiled) -> _Role:
+    """Work out what an instruction does with zeros."""
+    written = tuple(location_of(one.register_of(o)) for o in one.variant.operands if o.written and is_vector(o))
+    rule = _rule_of(one) if written else None
+    if rule is None:
+        return _Role(written, None)
+    explicit = _explicit(one)
+    places = [location_of(one.register_of(operand)) for operand in explicit]
+    merged = 1 if len(explicit) > 2 or rule.effect is Effect.COPIES else 0  # the first source of three operands
+    return _Role(written, rule, places[merged], places[merged] not in places[merged + 1 :])
+
+
+def _may_skip(role: _Role, zeros_at: int | None) -> bool:
+    """Whether an instruction need not wait for the register that it is merged with, whose zeros begin there."""
+    if role.rule is None or zeros_at is None:
+        return False
+    return role.rule.effect is Effect.MERGES and role.is_free and zeros_at <= role.rule.bits
 
 
 def _unread(uop: LocatedUop, register: str) -> LocatedUop:
@@ -147,49 +178,17 @@ def _first_zero(one: Compiled, rule: Rule | None, zeros_at: int | None) -> int |
 
 def _rule_of(one: Compiled) -> Rule | None:
     """Return what the table says of an instruction with a result in an XMM register, and no write mask."""
-    registers = [operand for operand in one.variant.explicit_registers if _is_vector(operand)]
+    registers = [operand for operand in one.variant.explicit_registers if is_vector(operand)]
     is_masked = any(operand.opmask for operand in one.variant.operands)
     if is_masked or not registers or not registers[0].written or not registers[0].registers[0].startswith("XMM"):
         return None
     last = _explicit(one)[-1]
-    kind = "memory" if last.kind is OperandKind.MEMORY else "vector" if _is_vector(last) else "general"
+    kind = "memory" if last.kind is OperandKind.MEMORY else "vector" if is_vector(last) else "general"
     return rules().get((one.variant.iclass.removeprefix("V"), kind))
-
-
-def _kept_register(one: Compiled, rule: Rule) -> str:
-    """Return the register whose upper part goes into the result. A copy takes its source's."""
-    explicit = _explicit(one)
-    return _place(one, explicit[1 if rule.effect is Effect.COPIES else _merged_position(explicit)])
-
-
-def _sources(one: Compiled) -> list[str]:
-    """Return the registers of the sources behind the one that the result is merged with."""
-    explicit = _explicit(one)
-    return [_place(one, operand) for operand in explicit[_merged_position(explicit) + 1 :] if operand.registers]
-
-
-def _merged_position(explicit: Sequence[Operand]) -> int:
-    """Return which operand a result is merged with: the first source of three operands, else the result."""
-    return 1 if len(explicit) > 2 else 0
 
 
 def _explicit(one: Compiled) -> list[Operand]:
     return [operand for operand in one.variant.operands if operand.explicit and not _is_immediate(operand)]
-
-
-def _written(one: Compiled) -> list[str]:
-    """Return the vector registers that an instruction writes, the explicit ones first."""
-    operands = [operand for operand in one.variant.operands if operand.written and _is_vector(operand)]
-    return [_place(one, operand) for operand in operands]
-
-
-def _place(one: Compiled, operand: Operand) -> str:
-    value = one.values.get(operand.index)
-    return location_of(str(value) if value is not None else operand.registers[0])
-
-
-def _is_vector(operand: Operand) -> bool:
-    return operand.kind is OperandKind.REGISTER and location_of(operand.registers[0]) in VECTORS
 
 
 def _is_immediate(operand: Operand) -> bool:

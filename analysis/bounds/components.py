@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from analysis.block.addresses import AddressFollower
+from analysis.block.addresses import AddressFollower, Followed
 from analysis.block.uppers import transitions
 from analysis.bounds.dependencies import Cycle, Node, graph_of, search_slowest, synchronizations
 from analysis.bounds.front_end import (
@@ -25,14 +25,14 @@ from analysis.bounds.front_end import (
     predecoder_bound,
 )
 from analysis.errors import AnalysisError
-from results.machine.transfers import TransferUnit, writes_general
 from results.ports import fullest
 from simulator.core.core import TICKS
+from simulator.instructions.transfers import TransferUnit, writes_general
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
 
-    from analysis.block.addresses import Environment, Followed
+    from analysis.block.addresses import Environment
     from analysis.block.code import Block, Item
     from results.machine.constants import CoreConstants
     from simulator.core.delivery import Fetched
@@ -82,6 +82,7 @@ class Bounds:
     `cycle` is the slowest dependency cycle of `nodes` (None: iterations do not depend on each other). If not all was
     `searched`, there may be a slower one.
     `port_masks` has the µops by the ports that they can use: bits, by the position of a port in `port_names`.
+    `followed` is what came out of following the block's addresses.
     """
 
     block: Block
@@ -94,6 +95,7 @@ class Bounds:
     port_masks: Mapping[int, int] = field(default_factory=dict, repr=False)
     port_names: tuple[str, ...] = ()
     searched: bool = True
+    followed: Followed = field(default=Followed(), repr=False)
 
     @cached_property
     def cycles(self) -> Fraction:
@@ -151,6 +153,7 @@ class Analyzer:
             counts,
             names,
             search.complete,
+            followed,
         )
 
     def _front_end(self, block: Block, *, loop: bool) -> dict[Component, Fraction]:

@@ -47,10 +47,10 @@ class Study:
         """Whether it runs as a loop."""
         return self.bounds.running is Running.LOOP
 
-    @cached_property
+    @property
     def followed(self) -> Followed:
         """Which loads read from which stores, and the pages that are used."""
-        return self.follower.follow(self.block.items, int(self.loop))
+        return self.bounds.followed
 
     @cached_property
     def simulated(self) -> Simulated:

@@ -23,11 +23,8 @@ if TYPE_CHECKING:
 def only_written(factory: ThroughputFactory) -> bool:
     """Whether instances depend on nothing but one explicit register at most, which they only write."""
     variant = factory.variant
-    explicit = [o for o in variant.operands if o.explicit and o.kind is OperandKind.REGISTER]
-    written = [o for o in explicit if o.written or o.conditional_write]
-    plain = len(written) == 1 and not (written[0].read or written[0].conditional_write)
     stored = any(o.kind is OperandKind.MEMORY and (o.written or o.suppressed) for o in variant.operands)
-    return plain and not stored and not factory.has_prologue and not factory.carried()
+    return variant.only_written is not None and not stored and not factory.has_prologue and not factory.carried()
 
 
 def repeated(factory: ThroughputFactory) -> Microbenchmark:

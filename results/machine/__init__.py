@@ -6,9 +6,11 @@ The simulator executes it, analysis reads it. Reading order:
 - `constants`: a microarchitecture's widths, queues and front end (`CoreConstants`), from `cores/*.toml`;
 - `facts`: the numbers of an instructions.xml about one variant on one architecture;
 - `resources`: gives letters to ports that were inferred by time;
-- `build`: makes graphs of µops out of these facts, by `kept` (results that wait for their own register), `roles` (which
-  µops load, store, compute), `latencies` (between operands), `graph_builder` (the µops of one graph) and `occupied`
-  (what an instruction keeps busy besides ports);
-- `transfers`: what instructions between register files share;
+- `build`: makes graphs of µops out of these facts, by the next ones;
+- `kept`: results that wait for their own register;
+- `roles`: which µops load, store and compute;
+- `latencies`: those between operands;
+- `graph_builder`: the µops of one graph;
+- `occupied`: what an instruction keeps busy besides ports;
 - `file`: reads a machine from an instructions.xml (`read_machine`).
 """

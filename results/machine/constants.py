@@ -205,7 +205,7 @@ class MergeOptimization:
 
 @dataclass(frozen=True, slots=True)
 class Transfers:
-    """What transfers between register files share (`results.machine.transfers`), where their ports are not known.
+    """What transfers share (`simulator.instructions.transfers`), where their ports are not known.
 
     `apart` are mnemonics (without V) that have another unit on the way to general-purpose registers. A result comes in
     through `port`. Other µops that may use it are spread over their ports as if no transfer came.

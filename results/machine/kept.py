@@ -15,14 +15,14 @@ from results.model import LatencyPart
 
 if TYPE_CHECKING:
     from results.machine.facts import VariantFacts
-    from xed_convert.model import InstructionVariant, Operand
+    from xed_convert.model import InstructionVariant
 
 VECTOR_BITS = 128
 
 
 def with_kept_registers(variant: InstructionVariant, facts: VariantFacts) -> VariantFacts:
     """Return facts with the latency from a register that is only written to its result there, if there is one."""
-    target = _only_written(variant)
+    target = variant.only_written
     if target is None:
         return facts
     rule = 0 if kept_register(variant) is None else _first_latency(facts, target.index)
@@ -35,19 +35,11 @@ def with_kept_registers(variant: InstructionVariant, facts: VariantFacts) -> Var
 
 def kept_register(variant: InstructionVariant) -> int | None:
     """Return the operand whose other bits the encoding keeps, although the catalogue says that it is only written."""
-    target = _only_written(variant)
+    target = variant.only_written
     if target is None or not target.registers[0].startswith("XMM"):
         return None
     is_legacy = variant.attributes.keys().isdisjoint(("vex", "evex"))
     return target.index if is_legacy and (target.width_bits or VECTOR_BITS) < VECTOR_BITS else None
-
-
-def _only_written(variant: InstructionVariant) -> Operand | None:
-    """Return the only explicit register that is written, None if there are more, or it is read, too."""
-    written = [one for one in variant.explicit_registers if one.written or one.conditional_write]
-    if len(written) != 1 or written[0].read or written[0].conditional_write:
-        return None
-    return written[0]
 
 
 def _first_latency(facts: VariantFacts, target: int) -> int:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from results.machine.graph import Endpoint, ModelError, tracked, with_index
 from results.machine.occupied import access_units, data_paths, is_wide
-from results.machine.transfers import transfer_unit
 from results.model import LatencyPart
 from simulator.core.core import (
     FETCH,
@@ -38,6 +37,7 @@ from simulator.instructions.locations import (
     width_of,
 )
 from simulator.instructions.opcode import OPERAND_SIZE, opcode_offset, prefix_bytes
+from simulator.instructions.transfers import transfer_unit
 from simulator.machines.units import task_of
 from xed_convert.model import MemoryAddress, OperandKind
 
@@ -133,6 +133,11 @@ class Compiled:
     def relative(self) -> bool:
         """Whether it addresses memory relative to RIP."""
         return any(isinstance(value, MemoryAddress) and value.base == "RIP" for value in self.values.values())
+
+    def register_of(self, operand: Operand) -> str:
+        """Return the register that an operand names here, or the first that it may be ("": it is none)."""
+        value = self.values.get(operand.index)
+        return value if isinstance(value, str) else next(iter(operand.registers), "")
 
     def fuses_with(self, jump: Compiled) -> bool:
         """Whether it becomes one µop with the conditional jump after it."""

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from simulator.core.frontend import Frontend
     from simulator.core.runs import Repetition, Run
     from simulator.machines.late_rules import LateRule
-    from xed_convert.model import Operand
 
 UPPERS, FLAGS = "uppers", "flags"
 CLEANING = frozenset({"VZEROUPPER", "VZEROALL"})
@@ -115,20 +114,15 @@ def _places(one: Compiled, operand: str) -> Iterator[str]:
         if operand == f"{found.index}_addr" and isinstance(value, MemoryAddress):
             yield location_of(value.base)
         elif str(found.index) == operand and found.kind is OperandKind.REGISTER:
-            yield location_of(_name(one, found))
+            yield location_of(one.register_of(found))
 
 
 def _written(one: Compiled) -> Iterator[str]:
     for operand in one.variant.operands:
-        if operand.kind is OperandKind.REGISTER and operand.written and _name(one, operand):
-            yield location_of(_name(one, operand))
+        if operand.kind is OperandKind.REGISTER and operand.written and one.register_of(operand):
+            yield location_of(one.register_of(operand))
 
 
 def _writes_all_flags(one: Compiled) -> bool:
     flags = {flag for operand in one.variant.operands for flag, how in operand.flags.items() if how == "w"}
     return flags >= ALL_FLAGS
-
-
-def _name(one: Compiled, operand: Operand) -> str:
-    value = one.values.get(operand.index)
-    return str(value) if value is not None else next(iter(operand.registers), "")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from simulator.instructions.locations import VECTORS, location_of
+from simulator.instructions.locations import is_vector
 from simulator.machines.bypass import FLOAT, INTEGER
 from xed_convert.model import OperandKind
 
@@ -23,11 +23,7 @@ _FLOAT_NAME = re.compile(r".*[PS][SDH](2[A-Z0-9]+)?")
 
 def domain_of(variant: InstructionVariant, bypass: BypassDelays) -> str:
     """Return the domain of an instruction ("": it only loads, or has no vectors)."""
-    vectors = [
-        operand
-        for operand in variant.operands
-        if operand.kind is OperandKind.REGISTER and operand.registers and location_of(operand.registers[0]) in VECTORS
-    ]
+    vectors = [operand for operand in variant.operands if is_vector(operand)]
     read = any(operand.read for operand in vectors)
     if not vectors or (not read and any(one.kind is OperandKind.MEMORY for one in variant.operands)):
         return ""

@@ -9,6 +9,12 @@ from __future__ import annotations
 
 import functools
 import re
+from typing import TYPE_CHECKING
+
+from xed_convert.model import OperandKind
+
+if TYPE_CHECKING:
+    from xed_convert.model import Operand
 
 GENERAL = ("RAX", "RCX", "RDX", "RBX", "RSP", "RBP", "RSI", "RDI", *(f"R{number}" for number in range(8, 32)))
 STACK = tuple(f"ST{number}" for number in range(8))
@@ -68,3 +74,9 @@ def merges(register: str) -> bool:
 def high_byte_of(location: str) -> str:
     """Return the name of the high byte of a register ("": it has none)."""
     return next((name for name, (place, _, high) in _GENERAL_NAMES.items() if high and place == location), "")
+
+
+def is_vector(operand: Operand) -> bool:
+    """Whether an operand is an XMM, YMM or ZMM register."""
+    is_named = operand.kind is OperandKind.REGISTER and bool(operand.registers)
+    return is_named and location_of(operand.registers[0]) in VECTORS

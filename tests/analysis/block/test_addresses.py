@@ -11,7 +11,7 @@ from tests.analysis.machine import block
 
 
 def found(text: str, environment: Environment | None = None) -> tuple[ForwardedLoad, ...]:
-    return AddressFollower(environment).forwardings(block(text).items)
+    return AddressFollower(environment).follow(block(text).items).forwardings
 
 
 def reached_by(text: str, environment: Environment, loop_copies: int = 0) -> Reached:

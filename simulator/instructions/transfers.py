@@ -9,20 +9,16 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from results.machine.graph import VECTORS, written_flags
+from results.machine.graph import written_flags
+from simulator.instructions.locations import GENERAL, is_vector, location_of
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from results.machine.constants import CoreConstants
     from xed_convert.model import InstructionVariant, Operand
 
-MASKS = "K"
-"""How the names of mask registers begin."""
-
-FOREIGN = (*VECTORS, MASKS, "ST", "CR", "DR", "CS", "DS", "ES", "FS", "GS", "SS", "BND", "TMM", "GDTR", "IDTR", "LDTR")
-"""How the names of registers begin that are not general-purpose ones."""
+MASKS, MMX = "K", "MM"
+"""How the names of mask registers and of MMX registers begin."""
 
 
 class TransferUnit(StrEnum):
@@ -41,13 +37,13 @@ def transfer_unit(variant: InstructionVariant, core: CoreConstants) -> TransferU
     if core.transfers is None or implicit or in_memory:
         return None
     read = [operand for operand in registers if operand.read and not operand.opmask]
-    if writes_general(variant) and _any_of(read, (*VECTORS, MASKS)):
+    if writes_general(variant) and any(_is_vector(one) or _is_mask(one) for one in read):
         is_apart = variant.iclass.removeprefix("V") in core.transfers.apart
         return TransferUnit.SIGNS if is_apart else TransferUnit.TO_GENERAL
     written = [operand for operand in registers if operand.written]
-    if not written and _any_of(read, VECTORS) and any(map(written_flags, variant.operands)):
+    if not written and any(map(_is_vector, read)) and any(map(written_flags, variant.operands)):
         return TransferUnit.TO_GENERAL
-    if _any_of(written, (*VECTORS, MASKS)) and any(map(_is_general, read)):
+    if any(_is_vector(one) or _is_mask(one) for one in written) and any(map(_is_general, read)):
         return TransferUnit.TO_VECTORS
     return None
 
@@ -57,9 +53,13 @@ def writes_general(variant: InstructionVariant) -> bool:
     return any(operand.explicit and operand.written and _is_general(operand) for operand in variant.operands)
 
 
-def _any_of(operands: Iterable[Operand], kinds: tuple[str, ...]) -> bool:
-    return any(operand.registers[0].startswith(kinds) for operand in operands)
+def _is_vector(operand: Operand) -> bool:
+    return is_vector(operand) or operand.registers[0].startswith(MMX)
+
+
+def _is_mask(operand: Operand) -> bool:
+    return operand.registers[0].startswith(MASKS)
 
 
 def _is_general(operand: Operand) -> bool:
-    return operand.kind is OperandKind.REGISTER and not operand.registers[0].startswith(FOREIGN)
+    return operand.kind is OperandKind.REGISTER and location_of(operand.registers[0]) in GENERAL

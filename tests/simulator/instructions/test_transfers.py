@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from results.machine.constants import core_of
-from results.machine.transfers import TransferUnit, transfer_unit, writes_general
+from simulator.instructions.transfers import TransferUnit, transfer_unit, writes_general
 from xed_convert.catalogue.catalogue import Catalogue
 
 CATALOGUE = Catalogue.load()
