@@ -148,7 +148,7 @@ class _State:
     meanings: dict[tuple[object, ...], int] = field(default_factory=dict)
     symbols: int = 0
     here: int = 0
-    """Where the instruction ends, from the beginning of the block."""
+    """Where the instruction ends, from the beginning of the first copy of the block."""
     stored: list[Stored] = field(default_factory=list)
     """All stores, in order."""
     touched: list[Touched] = field(default_factory=list)
@@ -365,7 +365,7 @@ class AddressFollower:
         found: set[tuple[ForwardedLoad, int]] = set()
         for iteration in range(ITERATIONS):
             before, found = found, set()
-            state.here, state.touched = 0, []
+            state.here, state.touched = self._begin(items, iteration, loop_copies), []
             for position, meaning in enumerate(meanings):
                 state.here += len(items[position].data)
                 meaning.follow(state, iteration, position, found)
@@ -377,6 +377,17 @@ class AddressFollower:
         if self.commit is not None and state.stored:
             committed = commit_cycles(state.stored, ITERATIONS, self.commit)
         return Followed(forwardings, self._reached(touched, max(1, loop_copies)), committed)
+
+    def _begin(self, items: Sequence[Item], iteration: int, loop_copies: int) -> int:
+        """Return where an iteration begins, in bytes from the first one.
+
+        Measured copies stand behind each other, so an address relative to RIP is another one in each. Without an
+        `Environment` it is that of a variable, wherever the code stands.
+        """
+        if self.environment is None:
+            return 0
+        copy = iteration % loop_copies if loop_copies else iteration
+        return copy * sum(len(item.data) for item in items)
 
     def _reached(self, touched: Sequence[Sequence[Touched]], copies: int) -> Reached:
         """Return what is reached under new addresses: nothing, if code restarts before it leaves a page."""

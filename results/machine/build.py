@@ -24,7 +24,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from results.machine.graph import Behaviour, Decoding, Uop, UopKind, tracked, value_inputs
+from results.machine.graph import Behaviour, Decoding, Uop, UopKind, address_inputs, tracked, value_inputs
 from results.machine.graph_builder import GraphBuilder
 from results.machine.kept import with_kept_registers
 from results.machine.latencies import dependencies, latencies_of
@@ -35,12 +35,12 @@ from results.ports import throughput_of
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from results.machine.constants import CoreConstants
     from results.machine.facts import Cycles, FormFacts, LatencyPair, VariantFacts
     from results.machine.latencies import Latencies
-    from xed_convert.model import InstructionVariant
+    from xed_convert.model import InstructionVariant, Operand
 
 FREE = Fraction(9, 10)
 """A form uses no ports if it takes less than this share of the cycles that they need; the rest is noise."""
@@ -132,13 +132,26 @@ def _lettered(usage: PortUsage | None, core: CoreConstants) -> PortUsage | None:
 
 
 def _certain(variant: InstructionVariant, usage: PortUsage | None, core: CoreConstants) -> tuple[Uop, ...]:
-    """Return the µops that are certain among others that are not known: they use ports, and pass nothing on."""
-    inputs = value_inputs(variant)
+    """Return the µops that are certain among others that are not known: they use ports, and pass nothing on.
+
+    Loads and the µops of store addresses wait for the registers of an address, all others for the values that are read.
+    """
     places = [operand for operand in variant.operands if operand.kind is OperandKind.MEMORY]
-    roles = roles_of(usage, core, reads=any(one.read for one in places), writes=sum(one.written for one in places))
-    of_kind = {UopKind.COMPUTE: roles.compute, UopKind.LOAD: roles.loads, UopKind.STORE_DATA: roles.store_data}
-    of_kind[UopKind.STORE_ADDRESS] = roles.store_addresses
-    return tuple(Uop(ports, 1, inputs, kind=kind) for kind, sets in of_kind.items() for ports in sets)
+    read, written = [one for one in places if one.read], [one for one in places if one.written]
+    roles = roles_of(usage, core, reads=bool(read), writes=len(written))
+    values = value_inputs(variant)
+    return (
+        *(Uop(ports, 1, values) for ports in roles.compute),
+        *_of_addresses(roles.loads, read, UopKind.LOAD),
+        *(Uop(ports, 1, values, kind=UopKind.STORE_DATA) for ports in roles.store_data),
+        *_of_addresses(roles.store_addresses, written, UopKind.STORE_ADDRESS),
+    )
+
+
+def _of_addresses(sets: Iterable[frozenset[str]], places: Sequence[Operand], kind: UopKind) -> Iterator[Uop]:
+    """Yield a µop per port set, which waits for the address of its operand; the last operand has all that are left."""
+    for number, ports in enumerate(sets):
+        yield Uop(ports, 1, address_inputs(places[min(number, len(places) - 1)]), kind=kind)
 
 
 def _decoding(form: FormFacts, slots: int) -> Decoding | None:

@@ -97,6 +97,23 @@ def test_a_store_that_walks_over_a_place_once_does_not_count() -> None:
     assert found("mov rax, [r13+rbx-6]; mov [rcx+rbx], rdx; add rbx, 8", BHIVE)  # both move on
 
 
+@pytest.mark.parametrize(
+    ("environment", "loop_copies", "expected"),
+    [
+        (None, 0, {1}),  # a variable of a program
+        (MEASURED, 1, {1}),
+        (MEASURED, 0, set()),
+        (MEASURED, 2, {2}),
+    ],
+)
+def test_measured_copies_have_addresses_relative_to_rip_of_their_own(
+    environment: Environment | None, loop_copies: int, expected: set[int]
+) -> None:
+    items = block("add dword ptr [rip+64], 1; nop").items
+    followed = AddressFollower(environment).follow(items, loop_copies)
+    assert {one.iterations for one in followed.forwardings} == expected
+
+
 def test_fs_and_gs_lead_to_places_of_their_own() -> None:
     assert found("mov [r12+0x28], rax; mov rbx, fs:[0x28]", BHIVE) == ()
     assert found("mov fs:[0x28], rax; mov rbx, fs:[0x28]", BHIVE) == (ForwardedLoad(1, 0, 0, whole=True),)

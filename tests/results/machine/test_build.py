@@ -363,6 +363,29 @@ def test_uops_that_are_certain_use_their_ports_and_change_no_latency() -> None:
     assert (certain.slots, certain.occupies) == (without.slots, without.occupies)
 
 
+@pytest.mark.parametrize(
+    ("string", "ports", "expected"),
+    [
+        ("MOV (R64, M64)", "1*p23", {UopKind.LOAD: (Endpoint(2, ADDRESS), Endpoint(2, INDEX))}),
+        (
+            "MOV (M64, R64)",
+            "1*p4+1*p237",
+            {
+                UopKind.STORE_DATA: (Endpoint(2),),
+                UopKind.STORE_ADDRESS: (Endpoint(1, ADDRESS), Endpoint(1, INDEX)),
+            },
+        ),
+        ("ADD_01 (R64, R64)", "1*p0156", {UopKind.COMPUTE: (Endpoint(1), Endpoint(2))}),
+    ],
+)
+def test_uops_that_are_certain_wait_for_addresses_or_for_values(
+    string: str, ports: str, expected: dict[UopKind, tuple[Endpoint, ...]]
+) -> None:
+    facts = VariantFacts({Form.PLAIN: FormFacts(some_ports=PortUsage.parse(ports))}, {})
+    found = behaviour_from(catalogue().by_string(string), facts, core_of("SKL")).uops
+    assert {uop.kind: uop.inputs for uop in found if uop.ports} == expected
+
+
 def test_between_store_and_load_a_core_that_renames_has_nothing_of_its_own() -> None:
     load = catalogue().by_string("ADD (R64, M64)")
     facts = {LatencyPair(2, ADDRESS, 1): Cycles(5, 5), LatencyPair(2, MEMORY, 1): Cycles(6, 6, bounded=True)}

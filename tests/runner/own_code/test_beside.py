@@ -7,6 +7,7 @@ from contextlib import closing
 import pytest
 
 from analysis.block.addresses import MEASURED
+from analysis.prediction import PredictionMode
 from runner.backends.registry import open_backend
 from runner.own_code.analyzing.analyzed import tools_for
 from runner.own_code.analyzing.beside import NAMES, beside, measure_code, predict_copies, without_jump
@@ -65,3 +66,11 @@ def test_a_loop_is_the_difference_of_two_of_which_only_the_smaller_one_may_be_le
     copy = bytes.fromhex("498b064883c00149894500")
     assert predict_copies(copy, BlockMode.LOOP, tools) == pytest.approx(1, abs=0.1)
     assert predict_copies(copy * 8, BlockMode.LOOP, tools) / 8 == pytest.approx(9.9, rel=0.1)
+
+
+@pytest.mark.parametrize("how", list(PredictionMode))
+def test_copies_of_an_address_relative_to_rip_lead_elsewhere(how: PredictionMode) -> None:
+    """AND of a variable in each copy. Measured on a Zen 4: 1.1."""
+    tools = tools_for("ZEN4", None, MEASURED)
+    found = predict_copies(bytes.fromhex("8125cba53500fff3ffff"), BlockMode.UNROLLED, tools, how)
+    assert found == pytest.approx(1, abs=0.1)
