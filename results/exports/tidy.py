@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from results.campaign.packed import is_campaign
 from results.database.merge import Campaigns, Merge
 from results.database.reader import read_database, read_provenances
-from results.exports.exporters import is_model
+from results.exports.exporters import architectures, is_model, only
 from results.model import SPECIAL_FORMS, Form, PortUsage, port_set_name
 from results.rows import Rows
 from xed_convert.catalogue.catalogue import Catalogue
@@ -76,12 +76,34 @@ def load(path: Path | str) -> Tables:
     return tables(entries_of(Path(path)))
 
 
-def entries_of(path: Path) -> Iterator[Entry]:
-    """Yield the database entries of a file, by its ending (see `results.campaign.packed`)."""
+def entries_of(path: Path, architecture: str = "") -> Iterator[Entry]:
+    """Yield the database entries of a file, by its ending (see `results.campaign.packed`).
+
+    With `architecture` (in any case) an instructions.xml yields only those that have results of it.
+    """
     if is_campaign(path):
         yield from entries_of_campaigns([path])
     else:
-        yield from read_database(path)
+        yield from read_database(path, architecture=architecture)
+
+
+def entries_of_architecture(path: Path, architecture: str) -> tuple[list[Entry], str]:
+    """Return the entries of a file with only the results of an architecture ("": of all), and its name in the file.
+
+    Raises:
+        DatabaseError: the file has no result of it; the hint names those that there are.
+    """
+    entries = list(entries_of(path, architecture))
+    if not entries:
+        entries = list(entries_of(path))
+    name = as_named(architecture, architectures(entries))
+    return list(only(entries, name)), name
+
+
+def as_named(architecture: str, names: Sequence[str]) -> str:
+    """Return an architecture as the results name it, if only the case of letters differs."""
+    alike = [name for name in names if name.casefold() == architecture.casefold()]
+    return alike[0] if len(alike) == 1 else architecture
 
 
 def provenances_of(path: Path) -> list[Provenance]:

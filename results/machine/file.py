@@ -23,6 +23,7 @@ from results.machine.facts import facts_of, shortened
 from results.machine.graph import ModelError
 from results.machine.resources import with_resources
 from results.model import LatencyPart, PortUsage
+from xed_convert.garbage import without_collection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -142,11 +143,8 @@ def read_machine(path: Path, architecture: str = "", core: CoreConstants | None 
         DatabaseError: the file cannot be read.
         ModelError: the file has no measurements of it, or of several and none is named, or its core is not known.
     """
-    rows: dict[str, list[tuple[InstructionVariant, ArchitectureResult]]] = {}
-    for entry in read_database(path, architecture=architecture):
-        for name, result in entry.results.items():
-            if result.measurement is not None:
-                rows.setdefault(name, []).append((entry.variant, result))
+    with without_collection():
+        rows = _measured(path, architecture)
     if len(rows) != 1:
         there = ", ".join(rows) if rows else ", ".join(architectures(path)) or "none"
         what = f"{path} has no measurements of {architecture}" if architecture else f"{path} does not name one machine"
@@ -159,6 +157,16 @@ def read_machine(path: Path, architecture: str = "", core: CoreConstants | None 
         tuple(one for one in read_provenances(path) if one.architecture == name),
         *_tables(found),
     )
+
+
+def _measured(path: Path, architecture: str) -> dict[str, list[tuple[InstructionVariant, ArchitectureResult]]]:
+    """Return the variants that a file has measurements of, by architecture ("": of all)."""
+    rows: dict[str, list[tuple[InstructionVariant, ArchitectureResult]]] = {}
+    for entry in read_database(path, architecture=architecture):
+        for name, result in entry.results.items():
+            if result.measurement is not None:
+                rows.setdefault(name, []).append((entry.variant, result))
+    return rows
 
 
 MOVES = ("DATAXFER",)

@@ -38,7 +38,7 @@ from xed_convert.errors import ConversionError, UopscopeError
 from xed_convert.files import atomic_write, check_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from results.database.compare import Comparison
     from results.database.diff import Group
@@ -206,19 +206,19 @@ def diff(
     show: Annotated[int, typer.Option(min=0, help="How many groups to list.")] = 100,
 ) -> None:
     """Say what changed between two databases; exit with 1 if anything but noise did."""
-    from results.exports.tidy import entries_of  # noqa: PLC0415 - `--help` does not need it
+    from results.exports.exporters import architectures  # noqa: PLC0415 - `--help` does not need it
+    from results.exports.tidy import as_named, entries_of  # noqa: PLC0415 - likewise
 
     if agreement:
         if as_json or html is not None:
             raise UsageError("--agreement prints text only", hint="leave --json and --html out")
         raise typer.Exit(_agreement(old, new, arch, show))
     _check_outputs(str(html or ""))
-    before, after = list(entries_of(old)), list(entries_of(new))
-    names = {name for entry in (*before, *after) for name in entry.results}
+    before, after = (list(entries_of(path, arch)) for path in (old, new))
+    names = architectures([*before, *after]) or architectures([*entries_of(old), *entries_of(new)])
+    arch = as_named(arch, names)
     if arch and arch not in names:
-        raise UsageError(
-            f"no result of the architecture {arch!r}", hint=f"there are: {', '.join(sorted(names)) or 'none'}"
-        )
+        raise UsageError(f"no result of the architecture {arch!r}", hint=f"there are: {', '.join(names) or 'none'}")
     if not _measured(before, arch) & _measured(after, arch):
         raise UsageError(NOTHING_SHARED, hint=COMPARABLE)
     changes = compare(before, after, frozenset([arch] if arch else []))
@@ -251,10 +251,10 @@ def _agreement(first: Path, second: Path, arch: str, show: int) -> int:
     from results.database.agreement import GOALS, TOLERANCE  # noqa: PLC0415 - only for this option
     from results.database.agreement import agreement as agreement_of  # noqa: PLC0415 - likewise
     from results.database.port_names import OTHER  # noqa: PLC0415 - likewise
-    from results.exports.exporters import only  # noqa: PLC0415 - likewise
-    from results.exports.tidy import entries_of  # noqa: PLC0415 - `--help` does not need it
+    from results.exports.tidy import entries_of_architecture  # noqa: PLC0415 - `--help` does not need it
 
-    found = agreement_of(only(entries_of(first), arch), only(entries_of(second), arch), arch)
+    (before, arch), (after, _) = entries_of_architecture(first, arch), entries_of_architecture(second, arch)
+    found = agreement_of(before, after, arch)
     if not found.variants:
         raise UsageError(NOTHING_SHARED, hint=COMPARABLE)
     print(
@@ -316,8 +316,8 @@ def compare_with_published(
     """Compare a campaign with published measurements of the same CPU; exit with 1 if a goal is missed."""
     from results.database import compare as comparing  # noqa: PLC0415 - only for this command
     from results.database import published as others  # noqa: PLC0415 - only for this command
-    from results.exports.exporters import only, only_architecture  # noqa: PLC0415 - likewise
-    from results.exports.tidy import entries_of  # noqa: PLC0415 - `--help` does not need it
+    from results.exports.exporters import only_architecture  # noqa: PLC0415 - likewise
+    from results.exports.tidy import entries_of_architecture  # noqa: PLC0415 - `--help` does not need it
 
     fields = [name.strip() for name in by.split(",")]
     if unknown := [name for name in fields if name not in comparing.GROUPINGS]:
@@ -330,8 +330,10 @@ def compare_with_published(
     is_table = published.suffix == ".csv"
     if is_table and published_arch:
         raise UsageError("--published-arch is for an instructions.xml", hint=f"{published} is a table of one CPU")
-    theirs = [] if is_table else list(only(entries_of(published), published_arch))
-    entries = list(only(entries_of(campaign), arch))
+    theirs: list[Entry] = []
+    if not is_table:
+        theirs, published_arch = entries_of_architecture(published, published_arch)
+    entries, arch = entries_of_architecture(campaign, arch)
     name = arch or only_architecture(entries)
     theirs_name = "" if is_table else published_arch or _architecture_among(theirs, name)
     rows = others.read_published(published, theirs, theirs_name)
@@ -348,7 +350,7 @@ def compare_with_published(
             with _output(target) as file:
                 write(found, fields, file)
     if "-" not in {csv, json_file}:
-        _print_machines({published: theirs_name, campaign: name})
+        _print_machines([(published, theirs_name), (campaign, name)])
         _print_comparison(found, fields, show, (published.name, campaign.name))
     raise typer.Exit(guard.ExitCode.FAULT if found.missed() else guard.ExitCode.DONE)
 
@@ -360,17 +362,17 @@ def _architecture_among(entries: list[Entry], name: str) -> str:
     return name if any(name in entry.results for entry in entries) else only_architecture(entries)
 
 
-def _print_machines(architectures: Mapping[Path, str]) -> None:
+def _print_machines(compared: Sequence[tuple[Path, str]]) -> None:
     """Print the CPU of each file ("": its architecture is not known), and whether the CPUs differ."""
     from results.exports.tidy import provenances_of  # noqa: PLC0415 - `--help` does not need it
 
     signatures: list[set[str]] = []
-    for path, name in architectures.items():
+    for path, name in compared:
         said = [one for one in provenances_of(path) if one.architecture == name] if name else []
         texts = dict.fromkeys(map(machine_text, said)) or [name or "a table does not say of which CPU it is"]
         print(f"{path.name}: {'; '.join(texts)}")
         signatures.append({one.cpu_signature for one in said} - {""})
-    names = sorted(set(architectures.values()))
+    names = sorted({name for _, name in compared})
     if "" not in names and len(names) > 1:
         print(f"these are different CPUs ({', '.join(names)}): differences are expected")
     elif all(signatures) and not set.intersection(*signatures):
@@ -507,7 +509,9 @@ def query(
     fields: Annotated[bool, typer.Option("--fields", help="List all fields that a query can ask about.")] = False,
 ) -> None:
     """List the variants that fulfil a query, with the values that it asks about."""
-    from results.exports.exporters import architectures, only  # noqa: PLC0415 - `--help` does not need it
+    from results.exports.exporters import architectures  # noqa: PLC0415 - `--help` does not need it
+    from results.exports.tidy import entries_of_architecture  # noqa: PLC0415 - likewise
+    from results.shipped import shipped_database  # noqa: PLC0415 - only where no file is named
 
     if fields and (text or csv):
         raise UsageError("--fields goes without a query and --csv", hint="it lists what a query can ask about")
@@ -517,8 +521,7 @@ def query(
         )
     wanted = None if fields else compile_query(text)
     _check_outputs(csv)
-    entries = list(_entries(database))
-    entries = list(only(entries, _as_named(arch, architectures(entries))))
+    entries, _ = entries_of_architecture(database if database is not None else shipped_database(), arch)
     if wanted is None:
         _print_fields(entries)
         return
@@ -613,25 +616,12 @@ def _selected(entries: Iterable[Entry], wanted: Predicate) -> Iterator[Entry]:
             yield DatabaseEntry(entry.variant, results)
 
 
-def _as_named(arch: str, names: Sequence[str]) -> str:
-    """Return an architecture as the results name it, if only the case of letters differs."""
-    alike = [name for name in names if name.casefold() == arch.casefold()]
-    return alike[0] if len(alike) == 1 else arch
-
-
-def _entries(database: Path | None) -> Iterator[Entry]:
-    from results.exports.tidy import entries_of  # noqa: PLC0415 - `--help` does not need it
-    from results.shipped import shipped_database  # noqa: PLC0415 - only where no file is named
-
-    return entries_of(database if database is not None else shipped_database())
-
-
 def export(
     database: Path, arch: str = "", mode: str = "latency", memory: list[Path] | None = None, **targets: str
 ) -> None:
     """Write a database in other forms (- for standard output); no upper bound is a value in any of them."""
-    from results.exports.exporters import ExportRequest, exporters, only  # noqa: PLC0415 - likewise
-    from results.exports.tidy import entries_of  # noqa: PLC0415 - `--help` does not need it
+    from results.exports.exporters import ExportRequest, exporters  # noqa: PLC0415 - likewise
+    from results.exports.tidy import entries_of_architecture  # noqa: PLC0415 - `--help` does not need it
 
     wanted = {name: target for name, target in targets.items() if target}
     if not wanted:
@@ -639,9 +629,10 @@ def export(
         raise UsageError("nothing to write", hint=f"name one of {options}")
     _check_outputs(*wanted.values())
     given = [read_document(path) for path in memory or ()]
+    entries, arch = entries_of_architecture(database, arch)
     _check_memories(given, memory or [], arch)
     memories = (*given, *_known_memories(database))
-    request = ExportRequest(tuple(only(entries_of(database), arch)), arch, mode, _sample_code, memories)
+    request = ExportRequest(tuple(entries), arch, mode, _sample_code, memories)
     for option, exporter in exporters().items():
         if target := wanted.get(option.replace("-", "_")):
             with _output(target) as file:

@@ -64,6 +64,24 @@ def test_the_shipped_database_is_exported_with_the_shipped_memory(capfd: pytest.
         assert "store_to_load_forward_latency: 4.01\n" in capfd.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("diff", "{}", "{}", "--arch", "zen4"), "0 changes in 0 groups"),
+        (("diff", "--agreement", "{}", "{}", "--arch", "zen4"), "latency: "),
+        (("query", "TP > 0", "--db", "{}", "--arch", "zen4"), "ZEN4"),
+        (("export", "{}", "--arch", "zen4", "--csv", "-"), ",ZEN4,"),
+        (("compare", "{}", "{}", "--arch", "zen4", "--published-arch", "Adl-e"), "different CPUs (ADL-E, ZEN4)"),
+    ],
+)
+def test_an_architecture_may_be_in_small_letters(
+    arguments: tuple[str, ...], said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    command_of("db", [one.format(PUBLISHED) for one in arguments])
+    found = capfd.readouterr()
+    assert (said in found.out, found.err) == (True, "")
+
+
 def test_memory_of_another_architecture_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "icx.json"
     shipped = shipped_memory("ICX")
