@@ -20,6 +20,7 @@ from analysis.block.markers import marked_lines
 from analysis.bounds.dependencies import Cycle, Edge, Node, slowest_cycle
 from analysis.errors import AnalysisError
 from analysis.paths import longest_path
+from analysis.report.text import listed
 from results.ports import fullest
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class Kernel:
         yield f"{self.tables.cpu}: {len(instructions)} instructions, as a loop"
         yield f"  LLVM {self.tables.version}'s scheduling model, a model and no measurement"
         yield ""
-        limits = " and ".join(name for name, cycles in self.bounds.items() if cycles == max(self.bounds.values()))
+        limits = listed([name for name, cycles in self.bounds.items() if cycles == max(self.bounds.values())])
         yield f"{self.cycles:.2f} cycles per iteration. What limits it: {limits}."
         yield ""
         yield "bound         cycles"

@@ -82,6 +82,7 @@ class Bounds:
     `cycle` is the slowest dependency cycle of `nodes` (None: iterations do not depend on each other). If not all was
     `searched`, there may be a slower one.
     `port_masks` has the µops by the ports that they can use: bits, by the position of a port in `port_names`.
+    `unit` is the unit that sets the bound of the units ("": there is none): an instruction's own, or a shared one.
     `followed` is what came out of following the block's addresses.
     """
 
@@ -95,6 +96,7 @@ class Bounds:
     port_masks: Mapping[int, int] = field(default_factory=dict, repr=False)
     port_names: tuple[str, ...] = ()
     searched: bool = True
+    unit: str = ""
     followed: Followed = field(default=Followed(), repr=False)
 
     @cached_property
@@ -134,6 +136,10 @@ class Analyzer:
         found = self._front_end(block, loop=loop)
         followed = self.follower.follow(block.items, int(loop))
         found |= self._back_end(block, followed)
+        units = self._units(block, followed)
+        unit = max(units, key=units.__getitem__, default="")
+        if unit:
+            found[Component.UNIT] = units[unit]
         counts = block.uops_by_ports
         cycles, full = fullest(counts)
         found[Component.PORTS] = cycles
@@ -153,6 +159,7 @@ class Analyzer:
             counts,
             names,
             search.complete,
+            unit,
             followed,
         )
 
@@ -179,12 +186,22 @@ class Analyzer:
         }
 
     def _back_end(self, block: Block, followed: Followed) -> dict[Component, Fraction]:
-        """Return the bounds of issue, stores, divider, and units of single variants."""
-        slots, divider = len(synchronizations(block)), 0
+        """Return the bounds of issue, stores, AVX transitions and divider."""
+        slots = len(synchronizations(block))
+        slots += sum(item.effects.slots - fused for item, fused in zip(block.items, block.fused, strict=True))
+        found = {Component.ISSUE: Fraction(slots, self.machine.parameters.issue_width)}
+        if followed.commit_cycles:
+            found[Component.STORES] = followed.commit_cycles
+        if mixed := transition_cycles(self.core, block):
+            found[Component.TRANSITIONS] = Fraction(sum(mixed.values()))
+        if divider := sum(item.effects.divider_cycles for item in block.items):
+            found[Component.DIVIDER] = Fraction(divider)
+        return found
+
+    def _units(self, block: Block, followed: Followed) -> dict[str, Fraction]:
+        """Return for how many cycles each unit is busy: those of single variants, and those that several share."""
         units: dict[str, Fraction] = {}
-        for item, fused in zip(block.items, block.fused, strict=True):
-            slots += item.effects.slots - fused
-            divider += item.effects.divider_cycles
+        for item in block.items:
             if item.effects.occupies:
                 unit = item.effects.unit or item.name
                 units[unit] = units.get(unit, Fraction(0)) + item.effects.occupies
@@ -195,16 +212,7 @@ class Analyzer:
         units |= {name: max(cycles, units[name]) for name, cycles in self._transferred(block).items()}
         if new := new_address_cycles(self.core, followed):
             units[NEW_ADDRESSES] = new
-        found = {Component.ISSUE: Fraction(slots, self.machine.parameters.issue_width)}
-        if followed.commit_cycles:
-            found[Component.STORES] = followed.commit_cycles
-        if mixed := transition_cycles(self.core, block):
-            found[Component.TRANSITIONS] = Fraction(sum(mixed.values()))
-        if divider:
-            found[Component.DIVIDER] = Fraction(divider)
-        if units:
-            found[Component.UNIT] = max(units.values())
-        return found
+        return units
 
     def _transferred(self, block: Block) -> dict[str, Fraction]:
         """Return the cycles that the port takes through which transfers come, by unit, if that port is known.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.function.flow import branches_in
 from analysis.report.data import SCHEMA, json_of
-from analysis.report.text import counted, cycles_text, lines_of
+from analysis.report.text import counted, cycles_text, lines_of, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ def loop_lines(found: LoopPrediction, function: str) -> Iterator[str]:
     yield f"{machine.name}: {ways} through an iteration"
     yield f"  {machine.origin.text}"
     yield ""
-    yield f"{cycles_text(found.cycles)} cycles per iteration on average. What limits it: {' and '.join(found.limits)}."
+    yield f"{cycles_text(found.cycles)} cycles per iteration on average. What limits it: {listed(found.limits)}."
     if found.left_out:
         yield f"! Other ways, {100 * found.left_out:.1f}% of the iterations, are left out."
     yield ""

@@ -17,6 +17,7 @@ from analysis.report.text import (
     detail,
     error_bars,
     left_out_lines,
+    listed,
     mark_of,
     path_lines,
     reason_of,
@@ -128,7 +129,7 @@ def _view(number: int, section: PageSection) -> dict[str, Any]:
         "origin": machine.origin.text,
         "cycles": cycles_text(section.cycles),
         "bars": "" if is_loop else error_bars(first),
-        "sentence": f"What limits it: {' and '.join(section.limits)}." if is_loop else reason_of(first),
+        "sentence": f"What limits it: {listed(section.limits)}." if is_loop else reason_of(first),
         "warnings": list(
             dict.fromkeys(
                 line

@@ -95,7 +95,12 @@ def sentence(bounds: Bounds) -> str:
     """Say in words what limits the code."""
     if not bounds.cycles:
         return "Nothing in it takes time."
-    return f"What limits it: {' and '.join(_REASONS[one] for one in bounds.limits)}."
+    return f"What limits it: {listed([_REASONS[one].format(unit=bounds.unit) for one in bounds.limits])}."
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a list in a sentence: `a`, `a and b`, `a, b and c`."""
+    return " and ".join([", ".join(names[:-1])] * (len(names) > 1) + list(names[-1:]))
 
 
 _REASONS = {
@@ -108,16 +113,18 @@ _REASONS = {
     Component.DEPENDENCIES: "a chain of dependencies from iteration to iteration",
     Component.STORES: "the commit of stores to the cache",
     Component.DIVIDER: "the divider",
-    Component.UNIT: "an instruction whose next instance has to wait",
+    Component.UNIT: "a unit that is busy ({unit})",
     Component.TRANSITIONS: "AVX mixed with legacy SSE instructions, where VZEROUPPER is missing",
 }
 
 
 def detail(facts: PredictionFacts, component: Component) -> str:
-    """Return what sets a bound: the busiest ports, or the slowest dependency cycle; "" for other components."""
+    """Return what sets a bound: the busiest ports or unit, the slowest dependency cycle; "" for other components."""
     bounds = facts.bounds
     if component is Component.PORTS and bounds.full:
         return f"{counted(bounds.full_uops, 'µop')} on {port_set_name(bounds.full)}"
+    if component is Component.UNIT:
+        return bounds.unit
     if component is Component.DEPENDENCIES and bounds.cycle is not None:
         cycle = bounds.cycle
         over = f" over {cycle.iterations} iterations" if cycle.iterations > 1 else ""

@@ -24,7 +24,7 @@ from analysis.report.dot import dependency_dot, flow_dot
 from analysis.report.drawing import MOST_ROWS, dependencies, dependency_svg, flow_svg
 from analysis.report.flow import loop_json, loop_lines
 from analysis.report.page import PageSection, page_of
-from analysis.report.text import lines_of, side_by_side
+from analysis.report.text import lines_of, listed, side_by_side
 from analysis.report.timeline_drawing import CYCLE, LEFT, timeline_svg
 from analysis.report.timeline_drawing import MOST_ROWS as MOST_TIMES
 from tests.analysis.machine import block, bounds, haswell, reader
@@ -57,6 +57,19 @@ def loop_of(text: str) -> LoopPrediction:
     tools = Tools.of(haswell(), reader().decoder)
     flow = flow_of(assemble(text), 0x401000)
     return predict_loop(lambda code, how, ends: tools.predict(code, how, taken=ends).facts, flow, flow.innermost())
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, ""), (1, "a"), (2, "a and b"), (3, "a, b and c"), (4, "a, b, c and d")]
+)
+def test_names_are_listed_as_in_a_sentence(count: int, text: str) -> None:
+    assert listed(["a", "b", "c", "d"][:count]) == text
+
+
+def test_a_report_names_the_unit_that_is_busy() -> None:
+    lines = list(lines_of(PredictionFacts(bounds("cpuid; add rax, rbx"), haswell())))
+    assert any("What limits it: a unit that is busy (CPUID)." in line for line in lines)
+    assert any(re.fullmatch(r"unit +\* *[\d.]+  CPUID", line) for line in lines)
 
 
 def test_json_is_as_its_schema_says() -> None:
