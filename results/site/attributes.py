@@ -40,6 +40,7 @@ def described(name: str, value: str) -> tuple[str, str]:
     form = next((one for one in Form if one.suffix and name.endswith(one.suffix)), None)
     plain = name.removesuffix(form.suffix) if form else name
     words, unit = _words(plain)
+    unit = "cycle" if unit == "cycles" and value == "1" else unit
     shown = {"1": "yes", "0": "no"}.get(value, value) if unit == "yes/no" else " ".join(filter(None, (value, unit)))
     return ", ".join(filter(None, (words, form.words if form else ""))), shown.replace(";", ", ")
 

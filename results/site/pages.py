@@ -136,7 +136,7 @@ def variant_page(
 
 
 def _is_other(name: str) -> bool:
-    return name not in SHOWN_ELSEWHERE and not name.startswith("TP_")
+    return name not in SHOWN_ELSEWHERE and not name.startswith(("TP_", "rhythms_"))
 
 
 def _bars(values: Mapping[str, str]) -> list[views.PortBar]:

@@ -272,7 +272,8 @@ def headline(result: ArchitectureResult) -> str:
         phrases.append(f"Latency {found.latency.replace('-', ' to ')} cycle{'s' * (found.latency != '1')}{by_operands}")
     if found.throughput:
         cycles = float(found.throughput)
-        phrases.append(f"up to {1 / cycles:.1f} per cycle" if 0 < cycles < 1 else f"one every {cycles:g} cycles")
+        often = "one per cycle" if cycles == 1 else f"one every {cycles:g} cycles"
+        phrases.append(f"up to {1 / cycles:.1f} per cycle" if 0 < cycles < 1 else often)
     if found.uops:
         phrases.append(f"{found.uops} µop{'s' * (found.uops != '1')}")
     if found.ports:
@@ -339,7 +340,7 @@ def port_sets(found: Iterable[tuple[Entry, ArchitectureResult]]) -> list[PortSet
 
 @dataclass(frozen=True, slots=True)
 class FailureCount:
-    """A kind of failed check, how many variants have it, and the first of them."""
+    """Why something is not known, of how many variants that is said, and the first of them."""
 
     reason: str
     variants: int
@@ -347,7 +348,7 @@ class FailureCount:
 
 
 def failures(found: Iterable[tuple[Entry, ArchitectureResult]]) -> list[FailureCount]:
-    """Return failed checks by reason, the most frequent first."""
+    """Return why something is not known, by reason, the most frequent first."""
     examples: dict[str, list[str]] = defaultdict(list)
     for entry, result in found:
         for reason in dict.fromkeys(failure.reason for failure in result.failures):

@@ -1,12 +1,15 @@
 "use strict";
 /* Two architectures side by side: every variant that both have, or only those where something differs. */
 (() => {
-  const PAGE = 100;
+  const PAGE = 100, PORTS = 3;
   const { variants, architectures } = window.uopscope;
   const $ = (id) => document.getElementById(id);
   const values = (data, i) => [data.latency[i], data.throughput[i]?.toFixed(2), data.uops[i], data.portTexts[data.ports[i]]];
   const known = (value) => value !== null && value !== undefined && value !== "";
-  const differ = (a, b) => known(a) && known(b) && a !== b;
+  const differ = (a, b, k) => known(a) && known(b) && (k === PORTS ? !alike(a, b) : a !== b);
+  /* Ports that were found by time (r0, r1) have names of their own on each architecture: only their number counts. */
+  const counted = (ports) => ports.replace(/[pr]([0-9A-Z]+)/g, (_, names) => `${names.length} `).split("+").sort().join("+");
+  const alike = (a, b) => a === b || (/r[0-9A-Z]/.test(a + b) && counted(a) === counted(b));
   const natural = new Intl.Collator("en", { numeric: true }).compare;
   let found = [], page = 0;
 
@@ -30,7 +33,7 @@
     first.variant.forEach((v, i) => {
       if (!place.has(v) || !words.every((word) => variants.string[v].toLowerCase().includes(word))) return;
       const pairs = values(first, i).map((value, k) => [value, values(second, place.get(v))[k]]);
-      if (!different || pairs.some(([a, b]) => differ(a, b))) found.push([v, pairs]);
+      if (!different || pairs.some(([a, b], k) => differ(a, b, k))) found.push([v, pairs]);
     });
     found.sort((a, b) => natural(variants.string[a[0]], variants.string[b[0]]));
     page = 0;
@@ -43,10 +46,10 @@
     a.textContent = variants.string[v];
     th.append(a);
     tr.append(th);
-    for (const [x, y] of pairs) for (const value of [x, y]) {
+    for (const [k, [x, y]] of pairs.entries()) for (const value of [x, y]) {
       const td = document.createElement("td");
       td.textContent = value ?? "";
-      if (differ(x, y)) td.style.fontWeight = "bold";
+      if (differ(x, y, k)) td.style.fontWeight = "bold";
       tr.append(td);
     }
     return tr;
@@ -61,13 +64,24 @@
     $("previous").disabled = page === 0;
     $("next").disabled = page === pages - 1;
   }
-  $("filters").addEventListener("input", compare);
+  /* What is compared stands in the address, so that a view can be passed on. */
+  const FIELDS = ["first", "second", "search", "what"];
+  function remember() {
+    history.replaceState(null, "", `#${new URLSearchParams(FIELDS.filter((id) => $(id).value).map((id) => [id, $(id).value]))}`);
+  }
+  function restore() {
+    const state = new URLSearchParams(location.hash.slice(1));
+    for (const id of FIELDS) {
+      const value = state.get(id);
+      if (value !== null && (id === "search" || [...$(id).options].some((option) => option.value === value))) $(id).value = value;
+    }
+    if ($("second").value === $("first").value && !state.has("second"))
+      $("second").value = Object.keys(architectures).find((name) => name !== $("first").value) ?? $("first").value;
+    compare();
+  }
+  $("filters").addEventListener("input", () => { remember(); compare(); });
+  window.addEventListener("hashchange", restore);
   $("previous").addEventListener("click", () => { page--; show(); });
   $("next").addEventListener("click", () => { page++; show(); });
-  const wanted = new URLSearchParams(location.hash.slice(1)).get("first");
-  if (wanted && Object.hasOwn(architectures, wanted)) {
-    $("first").value = wanted;
-    if ($("second").value === wanted) $("second").value = Object.keys(architectures).find((name) => name !== wanted) ?? wanted;
-  }
-  compare();
+  restore();
 })();

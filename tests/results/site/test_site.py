@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from fractions import Fraction
 from itertools import accumulate
 from pathlib import Path
@@ -26,6 +27,7 @@ from tests.browser import browsing, needs_browser
 from tests.nonempty import faults, some
 from tests.results.database.strategies import variant
 from tests.results.memory.test_documents import REPORT
+from tests.shared import CHECKOUT
 from xed_convert.files import OutputError
 
 if TYPE_CHECKING:
@@ -91,6 +93,7 @@ def test_the_first_page_has_a_card_for_each_architecture(site: Path) -> None:
     [
         ({"uops": "1", "ports": "1*p06", "TP_unrolled": "0.25"}, "1", "Latency 1 cycle; up to 4.0 per cycle; 1 µop; p"),
         ({"TP_loop": "2.50"}, "3", "Latency 3 cycles; one every 2.5 cycles."),
+        ({"TP_loop": "1.00"}, "3", "Latency 3 cycles; one per cycle."),
         ({"ports": "1*r01", "ports_by_time": "1"}, None, "Ports 1*r01, by time alone."),
         ({}, None, ""),
     ],
@@ -108,6 +111,7 @@ def test_a_page_begins_with_the_answer(values: dict[str, str], cycles: str | Non
         ("complex_decoder", "1", ("Only the first decoder can decode it", "yes")),
         ("unit_ALU", "1", ("µops on units of the kind ALU", "1")),
         ("slower_with_DENORMALS", "9", ("Slower with DENORMALS as operand values, by", "9 cycles")),
+        ("bypass_float", "1", ("Bypass delay between floating-point instructions", "1 cycle")),
         ("slower_after_add_imm", "2", ("Slower if add imm produced an operand, by", "2 cycles")),
         ("macro_fusible", "JZ;JNZ", ("Fuses with", "JZ, JNZ")),
         ("of_somebody_else", "1", ("of_somebody_else", "1")),
@@ -115,6 +119,23 @@ def test_a_page_begins_with_the_answer(values: dict[str, str], cycles: str | Non
 )
 def test_attributes_have_words(name: str, value: str, expected: tuple[str, str]) -> None:
     assert described(name, value) == expected
+
+
+def test_every_attribute_that_a_page_lists_has_words() -> None:
+    documented = (CHECKOUT / "docs" / "database.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| (`[^|]+) \|[^|]+\|[^|]+\|$", documented.partition("| attribute of `<measurement>`")[2], re.MULTILINE
+    )
+    names = [name for row in rows for name in re.findall(r"`([a-zA-Z_]+)`", row)]
+    listed = [name for name in names[: names.index("simulated")] if pages._is_other(name)]
+    assert {"some_ports", "div_cycles"} <= set(listed)
+    assert [name for name in listed if described(name, "1")[0] == name] == []
+
+
+def test_what_is_not_known_is_no_failed_check(tmp_path: Path) -> None:
+    build_site(Site(entries()[-2:]), tmp_path / "site", jobs=1)
+    (page,) = (tmp_path / "site" / "v" / "SKL").iterdir()
+    assert "Not known, and why: the ports &lt;do&gt; not add up" in page.read_text()
 
 
 def test_campaigns_that_differ_in_their_time_only_are_one(tmp_path: Path) -> None:
@@ -395,6 +416,35 @@ def test_what_one_architecture_does_not_tell_is_no_difference(tmp_path: Path, br
     browser.get((tmp_path / "site" / "compare.html").as_uri())
     assert [row[0] for row in rows(browser)] == ["B (R64, R64)"]
     assert [row[3:5] for row in rows(browser)] == [["0.50", "1.00"]]
+
+
+@needs_browser
+def test_ports_found_by_time_are_compared_by_their_number_only(tmp_path: Path, browser: Chrome) -> None:
+    pairs = {
+        "A": ("1*r0123+2*FP01", "2*FP01+1*r2456"),
+        "B": ("1*r01", "1*r012"),
+        "C": ("1*p06", "1*p05"),
+        "D": ("1*r8A", "1*p23"),
+    }
+    found = [
+        Entry(variant(name), {"ZEN3": result("ZEN3", one), "ZEN4": result("ZEN4", other)})
+        for name, (one, other) in pairs.items()
+    ]
+    build_site(Site(tuple(found)), tmp_path / "site", jobs=1)
+    browser.get((tmp_path / "site" / "compare.html").as_uri())
+    assert [row[0] for row in rows(browser)] == ["B (R64, R64)", "C (R64, R64)"]
+
+
+@needs_browser
+def test_the_address_of_a_comparison_holds_what_is_compared(site: Path, browser: Chrome) -> None:
+    browser.get((site / "compare.html").as_uri())
+    find(browser, "#search").send_keys("OPAB")
+    find(browser, "#what").send_keys("all")
+    count, address = find(browser, "#count").text, browser.current_url
+    browser.get((site / "index.html").as_uri())
+    browser.get(address)
+    assert find(browser, "#count").text == count
+    assert count.startswith("1 variants")
 
 
 @needs_browser
