@@ -42,7 +42,7 @@ class MeasuredCycles:
     """Core cycles per iteration that were measured beside those predicted for the same way of running.
 
     `cycles` is None if it could not be measured; `reason` says why. `spread` is half the distance from the fastest
-    round to the median one.
+    round to the median one. `architecture` and `cpu` are those that it was measured on.
     """
 
     running: str
@@ -50,6 +50,8 @@ class MeasuredCycles:
     cycles: float | None
     spread: float | None = None
     reason: str = ""
+    architecture: str = ""
+    cpu: str = ""
 
     @property
     def error(self) -> float | None:

@@ -67,6 +67,8 @@ def json_of(facts: PredictionFacts, *, instructions: bool = True) -> dict[str, A
                 "cycles": one.cycles,
                 "spread": one.spread,
                 "reason": one.reason,
+                "architecture": one.architecture,
+                "cpu": one.cpu,
             }
             for one in facts.measured
         ],

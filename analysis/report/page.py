@@ -19,6 +19,7 @@ from analysis.report.text import (
     left_out_lines,
     listed,
     mark_of,
+    measured_on,
     path_lines,
     reason_of,
     unknown_lines,
@@ -153,6 +154,7 @@ def _part(number: str, heading: str, facts: PredictionFacts) -> dict[str, Any]:
         "number": number,
         "heading": heading,
         "measured": [_measured(one) for one in facts.measured],
+        "measured_on": measured_on(facts) if facts.measured else "",
         "bounds": [
             {
                 "name": component.value,

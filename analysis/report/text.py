@@ -36,6 +36,7 @@ def lines_of(facts: PredictionFacts) -> Iterator[str]:
     yield from left_out_lines(facts)
     if facts.measured:
         yield ""
+        yield measured_on(facts)
         yield from _measured(facts.measured)
     yield ""
     width = max(len(one.value) for one in bounds.cycles_of)
@@ -162,6 +163,14 @@ def unknown_lines(block: Block) -> Iterator[str]:
 def left_out_lines(facts: PredictionFacts) -> Iterator[str]:
     """Yield a warning for each thing that was left out because the block is too long."""
     yield from (f"! The code is long: {one}." for one in facts.left_out)
+
+
+def measured_on(facts: PredictionFacts) -> str:
+    """Say on which CPU the code was measured, and whether the prediction is for another one."""
+    where = facts.measured[0]
+    is_other = where.architecture != facts.machine.name
+    note = f", and predicted for {facts.machine.name}: differences are expected" if is_other else ""
+    return f"Measured on {where.architecture} ({where.cpu}){note}."
 
 
 def _measured(rows: Sequence[MeasuredCycles]) -> Iterator[str]:

@@ -25,7 +25,7 @@ from results.memory.model import (
     Replacement,
     Time,
 )
-from xed_convert.catalogue.xml import attributes_text, escape, open_catalogue
+from xed_convert.catalogue.xml import attributes_text, escape, open_catalogue, xml_fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -127,7 +127,7 @@ def read_memories(path: Path) -> list[MemoryReport]:
                 elif element.tag == "instruction":
                     break
     except (etree.XMLSyntaxError, EOFError, OSError, lzma.LZMAError, zlib.error) as error:
-        raise DatabaseError(f"{path}:{getattr(error, 'lineno', None) or line}: {error}") from error
+        raise DatabaseError(f"{path}:{getattr(error, 'lineno', None) or line}: {xml_fault(error)}") from error
     except (KeyError, ValueError) as error:
         raise DatabaseError(f"{path}:{line}: an element is not of the known form: {error}") from error
     return found

@@ -22,7 +22,7 @@ from lxml import etree
 from results.campaign.packed import is_campaign
 from results.findings import Stated
 from results.model import PORT_USAGE, Provenance
-from xed_convert.catalogue.xml import open_catalogue, variant_of
+from xed_convert.catalogue.xml import open_catalogue, variant_of, xml_fault
 from xed_convert.errors import UopscopeError
 from xed_convert.model import OperandKind
 
@@ -152,7 +152,9 @@ def read_database(path: Path, repairs: list[Repair] | None = None, architecture:
     except (etree.XMLSyntaxError, EOFError, OSError, lzma.LZMAError, zlib.error) as error:
         where = getattr(error, "lineno", None) or reader.line
         hint = "`uopscope db build FILE -o instructions.xml` makes one of a campaign" if is_campaign(path) else ""
-        raise DatabaseError(f"{path}:{where}: not a readable instructions.xml: {error}", hint=hint) from error
+        raise DatabaseError(
+            f"{path}:{where}: not a readable instructions.xml: {xml_fault(error)}", hint=hint
+        ) from error
     except (KeyError, ValueError) as error:
         raise DatabaseError(f"{path}:{reader.line}: an element is not of the known form: {error}") from error
 
@@ -172,7 +174,7 @@ def read_provenances(path: Path) -> list[Provenance]:
                 elif element.tag == "instruction":
                     break
     except (etree.XMLSyntaxError, EOFError, OSError, lzma.LZMAError, zlib.error) as error:
-        raise DatabaseError(f"{path}:{getattr(error, 'lineno', None) or 1}: {error}") from error
+        raise DatabaseError(f"{path}:{getattr(error, 'lineno', None) or 1}: {xml_fault(error)}") from error
     return found
 
 

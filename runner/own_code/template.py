@@ -120,6 +120,9 @@ def time_limit_of(seconds: float) -> float:
     return seconds
 
 
+AREA_STEP = 64 << 10
+"""Sizes of an area are multiples of this on every backend that offers them."""
+
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -127,12 +130,15 @@ def size_of(text: str) -> int:
     """Return a size in bytes; K, M and G stand for powers of 1024.
 
     Raises:
-        MeasureError: it is no number of bytes above 0.
+        MeasureError: it is no number of bytes above 0, or no multiple of `AREA_STEP`.
     """
     found = re.fullmatch(r"([0-9]{1,12})([KMG]?)", text.strip().upper())
     if not found or not int(found[1]):
         raise MeasureError(f"--area-size {text}: no number of bytes", hint="for example 64K, 16M, or 1G")
-    return int(found[1]) * _UNITS[found[2]]
+    size = int(found[1]) * _UNITS[found[2]]
+    if size % AREA_STEP:
+        raise MeasureError(f"--area-size {text}: not a multiple of 64 KiB", hint="for example 64K, 16M, or 1G")
+    return size
 
 
 def runs_of(

@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, cast
 
 from lxml import etree
 
-from xed_convert.catalogue.xml import open_catalogue
+from xed_convert.catalogue.xml import open_catalogue, xml_fault
 from xed_convert.errors import ConversionError
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ def validate(path: Path) -> None:
         with open_catalogue(path) as file:
             document = etree.parse(cast("IO[bytes]", file), etree.XMLParser(resolve_entities=False, no_network=True))
     except (etree.XMLSyntaxError, EOFError, OSError, lzma.LZMAError) as error:
-        raise ConversionError(f"{path}:{getattr(error, 'lineno', None) or 0}: not readable XML: {error}") from error
+        raise ConversionError(
+            f"{path}:{getattr(error, 'lineno', None) or 0}: not readable XML: {xml_fault(error)}"
+        ) from error
     try:
         schema.assertValid(document)
     except etree.DocumentInvalid as error:

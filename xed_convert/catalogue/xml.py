@@ -55,11 +55,17 @@ def read_xml(path: Path) -> Iterator[InstructionVariant]:
                 yield variant_of(element)
                 element.clear()
         except (etree.XMLSyntaxError, EOFError, OSError, lzma.LZMAError) as error:
-            message = f"{path}:{getattr(error, 'lineno', None) or line}: not a readable catalogue: {error}"
+            message = f"{path}:{getattr(error, 'lineno', None) or line}: not a readable catalogue: {xml_fault(error)}"
             raise ConversionError(message) from error
         except (KeyError, ValueError) as error:
             message = f"{path}:{line}: an <instruction> is not of the known form: {error}"
             raise ConversionError(message) from error
+
+
+def xml_fault(error: Exception) -> str:
+    """Return what is wrong with a file, without its name and the line, which the parser's text repeats."""
+    said = error.msg if isinstance(error, etree.XMLSyntaxError) and error.msg else str(error)
+    return said.partition(", line ")[0]
 
 
 def variant_of(element: etree._Element) -> InstructionVariant:

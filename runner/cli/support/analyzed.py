@@ -136,9 +136,10 @@ def _measured(found: Sequence[CpuPrediction], given: Given, wanted: AnalyzeOptio
         code = found[0].loop.flow.code_of(found[0].loop.ways[0].blocks)
     with closing(open_backend("auto", cpu=wanted.cpu)) as backend:
         timings = measure_code(code, backend)
+        where = backend.info().provenance
     made = []
     for one, name in zip(found, wanted.architectures, strict=True):
-        rows = beside(code, timings, tools_for(name, wanted.data, MEASURED))
+        rows = beside(code, timings, tools_for(name, wanted.data, MEASURED), where)
         facts = replace(one.facts, measured=rows)
         made.append(CpuPrediction(facts, one.loop and replace(one.loop, facts=[facts])))
     return made

@@ -78,6 +78,8 @@ def check(options: CampaignOptions) -> None:
             "no instruction is named",
             hint="name some (characterize ADC) or an extension (--extension SSE2), or take --all of them",
         )
+    if options.listing and options.plan:
+        raise UsageError("--list and --plan contradict each other", hint="take one of them: both measure nothing else")
     if options.automatic and options.architecture:
         raise UsageError("--arch-auto and --arch contradict each other", hint="--arch-auto is the CPU at hand")
     if options.hide_counters and options.backend != "sim":

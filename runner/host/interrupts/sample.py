@@ -17,6 +17,7 @@ from generator.harness.style import Style
 from runner.backend import BackendError
 from runner.host.interrupts import sampler
 from runner.host.interrupts.by_module import ModuleSampler
+from runner.host.native.faults import signal_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -253,7 +254,10 @@ def _run(job: dict[str, object]) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         raise BackendError("the code does not come to an end") from None
     if done.returncode < 0:
-        raise BackendError(f"the code ended its process by signal {-done.returncode}")
+        raise BackendError(
+            f"the code ended its process by {signal_name(-done.returncode)}",
+            hint="`uopscope measure --asm CODE` says at which instruction",
+        )
     try:
         found = json.loads(done.stdout)
     except ValueError:

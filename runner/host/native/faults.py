@@ -27,12 +27,17 @@ MOST_ALIGNMENT = 64
 LONGEST_INSTRUCTION = 15
 
 
+def signal_name(number: int) -> str:
+    """Return the name of a signal, as `SIGILL`; `signal 40` where it has none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 def fault_text(fault: Fault, job: Job, shape: BlobLayout) -> str:
     """Return what to tell people: the signal, the place, and the reason where there is more to say."""
-    try:
-        name = signal.Signals(fault.signal).name
-    except ValueError:
-        name = f"signal {fault.signal}"
+    name = signal_name(fault.signal)
     if fault.offset is None:
         return f"{name} outside of the code under test"
     place = shape.place_of(fault.offset)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from analysis.prediction import Tools
+    from results.model import Provenance
     from runner.backend import Backend
     from runner.own_code.blocks import BlockTiming
 
@@ -59,20 +60,29 @@ def measure_code(code: bytes, backend: Backend) -> dict[BlockMode, BlockTiming]:
     return found.timings
 
 
-def beside(code: bytes, timings: dict[BlockMode, BlockTiming], tools: Tools) -> list[MeasuredCycles]:
+def beside(code: bytes, timings: dict[BlockMode, BlockTiming], tools: Tools, where: Provenance) -> list[MeasuredCycles]:
     """Return what was measured beside what is predicted for the same code.
 
     Args:
         code: the code, with a jump at its end or without.
         timings: what was measured.
         tools: what analyzes code, from the initial state of measurements (`MEASURED`).
+        where: the machine that it was measured on.
 
     Raises:
         AnalysisError: the code cannot be analyzed.
     """
     plain = without_jump(code)
     return [
-        MeasuredCycles(NAMES[mode], predict_copies(plain, mode, tools), one.cycles, one.spread, one.reason)
+        MeasuredCycles(
+            NAMES[mode],
+            predict_copies(plain, mode, tools),
+            one.cycles,
+            one.spread,
+            one.reason,
+            where.architecture,
+            where.cpu,
+        )
         for mode, one in timings.items()
     ]
 

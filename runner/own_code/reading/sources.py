@@ -85,7 +85,7 @@ def read_input(file: IO[bytes], most: int = 4 * LONGEST_TEXT) -> str:
 
 def _decoded(data: bytes, name: str) -> str:
     try:
-        return data.decode()
+        return data.decode("utf-8-sig")  # some editors begin a file with a byte order mark
     except UnicodeDecodeError:
         raise MeasureError(
             f"{name}: not a text",

@@ -47,7 +47,7 @@ def facts(text: str = LOOP, *, is_known: bool = True) -> PredictionFacts:
     found = bounds(text)
     lines = [SourceLine("k.s", 10 + n, "x.c:3") for n in range(len(found.block.items))]
     measured = [
-        MeasuredCycles("copies in a row", 4.0, 5.0, 0.1),
+        MeasuredCycles("copies in a row", 4.0, 5.0, 0.1, "", "HSW", NAME),
         MeasuredCycles("copies in a loop", 4.0, None, None, "SIGILL"),
     ]
     return PredictionFacts(found, haswell(), lines if is_known else (), measured if is_known else ())
@@ -64,6 +64,20 @@ def loop_of(text: str) -> LoopPrediction:
 )
 def test_names_are_listed_as_in_a_sentence(count: int, text: str) -> None:
     assert listed(["a", "b", "c", "d"][:count]) == text
+
+
+@pytest.mark.parametrize(
+    ("architecture", "text"),
+    [
+        ("HSW", "Measured on HSW (a CPU)."),
+        ("ZEN4", "Measured on ZEN4 (a CPU), and predicted for HSW: differences are expected."),
+    ],
+)
+def test_a_report_names_the_cpu_that_it_was_measured_on(architecture: str, text: str) -> None:
+    row = MeasuredCycles("copies in a row", 4.0, 5.0, 0.1, architecture=architecture, cpu="a CPU")
+    found = PredictionFacts(bounds(LOOP), haswell(), (), [row])
+    assert text in list(lines_of(found))
+    assert text in page_of([PageSection.of(found)], "k.s")
 
 
 def test_a_report_names_the_unit_that_is_busy() -> None:

@@ -85,6 +85,14 @@ def test_messages_about_standard_input_name_it_as_compilers_do(
     ]
 
 
+def test_a_text_may_begin_with_a_byte_order_mark(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbf" + INTEL.encode())))
+    assert run(*HASWELL, "-", "--format", "compiler") == 0
+    assert "<stdin>:1" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("data", "options", "said"),
     [

@@ -39,6 +39,7 @@ ROWS = (
     Wrong("characterize ADCX_GPR", 2, "no instruction matches 'ADCX_GPR'"),
     Wrong("characterize ''", 2, "an argument is empty"),
     Wrong("characterize ADC --all", 2, "named instructions and --all contradict each other"),
+    Wrong("characterize ADC --list --plan", 2, "--list and --plan contradict each other"),
     Wrong("characterize ADC --arch-auto --arch HSW", 2, "--arch-auto and --arch contradict each other"),
     Wrong("characterize --extension SSE22", 2, "no instruction has the extension 'SSE22'"),
     Wrong("characterize --isa-set NONE", 2, "no instruction has the ISA set 'NONE'"),
@@ -84,6 +85,7 @@ ROWS = (
     Wrong("uopscope measure --asm '' --backend sim --arch HSW", 2, "--asm: the value is empty"),
     Wrong("uopscope measure --asm nop --modes loop --backend sim --arch HSW", 2, "--modes is for --blocks"),
     Wrong("uopscope measure --asm nop --unroll 0 --backend sim --arch HSW", 2, "--unroll 0 is not between"),
+    Wrong(f"uopscope measure --asm nop --area-size 3 {SIM}", 2, "--area-size 3: not a multiple of 64 KiB"),
     Wrong(
         "uopscope measure --asm nop --time-limit nan --backend sim --arch HSW", 2, "not between 0.001 and 60 seconds"
     ),

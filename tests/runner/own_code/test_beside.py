@@ -33,8 +33,10 @@ def test_a_jump_at_the_end_is_left_out(code: str, left: str) -> None:
 def test_each_mode_has_a_prediction_beside_what_was_measured() -> None:
     tools = tools_for("HSW", None, MEASURED)
     with closing(open_backend("sim", architecture="HSW")) as backend:
-        rows = beside(CHAIN + bytes.fromhex("75f6"), measure_code(CHAIN, backend), tools)
+        where = backend.info().provenance
+        rows = beside(CHAIN + bytes.fromhex("75f6"), measure_code(CHAIN, backend), tools, where)
     assert [row.running for row in rows] == list(NAMES.values())
+    assert {(row.architecture, row.cpu) for row in rows} == {("HSW", where.cpu)}
     assert [(row.predicted, row.cycles, row.error) for row in rows] == [(6.0, 6.0, 0.0)] * 2
 
 

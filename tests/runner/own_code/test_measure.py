@@ -12,7 +12,7 @@ from runner.own_code.code import MeasureError
 from runner.own_code.counters import choose
 from runner.own_code.measure import Aggregate, CodeRequest, MachineCode, Runs, Settings, measure, provide
 from runner.own_code.reading.text import assemble
-from runner.own_code.template import size_of
+from runner.own_code.template import AREA_STEP, size_of
 from tests.attempts import undisturbed
 from tests.runner.fake_backend import FakeBackend
 
@@ -109,6 +109,12 @@ def test_an_environment_that_cannot_be_had_is_refused(tsc: TscBackend) -> None:
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(MeasureError, match="no number of bytes"):
         size_of(text)
+
+
+def test_a_size_is_a_multiple_of_what_backends_offer() -> None:
+    assert size_of("64K") == AREA_STEP
+    with pytest.raises(MeasureError, match="--area-size 100K: not a multiple of 64 KiB"):
+        size_of("100K")
 
 
 def test_initial_warm_ups_run_once_before_all() -> None:
