@@ -87,6 +87,8 @@ class MemoryLatencies:
 
     Two stores that loads read from are at least `forwarding_cycles` apart.
 
+    A load takes `complex_address_cycles` longer if its index is scaled, or if its address is a sum of three.
+
     Where loads are renamed, the way between store and load counts by itself (`results.machine.latencies`): for vectors
     it takes `vector_forwarding` cycles (0: `forwarding`).
     """
@@ -101,6 +103,7 @@ class MemoryLatencies:
     rates: tuple[int, ...] = ()
     vector_forwarding: int = 0
     forwarding_cycles: int = 0
+    complex_address_cycles: int = 0
     alias_cycles: int = 0
     alias_page_cycles: int = 0
     alias_load_cycles: float = 0

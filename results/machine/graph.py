@@ -18,7 +18,7 @@ from xed_convert.errors import UopscopeError
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
 
     from xed_convert.model import InstructionVariant, Operand
 
@@ -128,10 +128,24 @@ def with_index(uop: Uop, indexed: Iterable[int], no_index: str) -> Uop:
 
     A store's address is then formed on other ports than `no_index` (on the same, if there are no others).
     """
-    addressed = {one.operand for one in uop.inputs if isinstance(one, Endpoint) and one.part in ADDRESS_PARTS}
-    if uop.kind is not UopKind.STORE_ADDRESS or not addressed & set(indexed):
+    if uop.kind is not UopKind.STORE_ADDRESS or not _addressed(uop) & set(indexed):
         return uop
     return replace(uop, ports=uop.ports - set(no_index) or uop.ports)
+
+
+def with_later_loads(uop: Uop, operands: Container[int], cycles: int) -> Uop:
+    """Return a µop as it is where loads from the addresses of those operands take some cycles longer.
+
+    One µop in each way from an address to a result waits for that address.
+    """
+    if uop.kind is UopKind.STORE_ADDRESS or not any(operand in operands for operand in _addressed(uop)):
+        return uop
+    return replace(uop, latency=uop.latency + cycles)
+
+
+def _addressed(uop: Uop) -> set[int]:
+    """Return the operands of whose addresses a µop reads a register."""
+    return {one.operand for one in uop.inputs if isinstance(one, Endpoint) and one.part in ADDRESS_PARTS}
 
 
 def tracked(operand: Operand) -> bool:

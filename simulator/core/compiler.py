@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from results.machine.graph import Endpoint, ModelError, tracked, with_index
+from results.machine.graph import Endpoint, ModelError, tracked, with_index, with_later_loads
 from results.machine.occupied import access_units, data_paths, is_wide
 from results.model import LatencyPart
 from simulator.core.core import (
@@ -184,6 +184,7 @@ def compile_instruction(
     if behaviour.indexed is not None and indexed:
         behaviour = behaviour.indexed
     uops = tuple(with_index(uop, indexed, machine.parameters.no_index) for uop in behaviour.uops)
+    uops = _with_complex_addresses(uops, variant, values, machine.parameters.front)
     apart = bool(machine.parameters.merge_ports)
     locator = _Locator(variant, values, pushed=turn < 0, apart=apart)
     port_index = {port: number for number, port in enumerate(machine.parameters.ports)}
@@ -319,6 +320,27 @@ def _fuses(
     if behaviour.fuses_with is not None:
         return bool(behaviour.fuses_with) and not relative
     return variant.iclass in machine.parameters.fusing and not (relative or writes_memory or memory_and_immediate)
+
+
+def _with_complex_addresses(
+    uops: tuple[Uop, ...],
+    variant: InstructionVariant,
+    values: Mapping[int, OperandValue],
+    core: CoreConstants | None,
+) -> tuple[Uop, ...]:
+    """Return µops of which loads take longer if their address is complex, on cores where that is so."""
+    if core is None or not core.memory.complex_address_cycles:
+        return uops
+    loaded = {one.index for one in variant.operands if one.kind is OperandKind.MEMORY and one.read}
+    late = {index for index in loaded if _is_complex(values.get(index))}
+    return tuple(with_later_loads(uop, late, core.memory.complex_address_cycles) for uop in uops) if late else uops
+
+
+def _is_complex(place: OperandValue | None) -> bool:
+    """Whether an address has a scaled index, or is a sum of base, index and displacement."""
+    if not isinstance(place, MemoryAddress) or not place.index:
+        return False
+    return place.scale > 1 or bool(place.base and place.displacement)
 
 
 def _same_register(variant: InstructionVariant, values: Mapping[int, OperandValue]) -> bool:

@@ -74,6 +74,29 @@ def test_transfers_between_register_files_share_a_unit_and_come_in_through_a_por
     assert cycles(text, "ZEN4") == pytest.approx(expected, rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("mov rax, [rax+rbx]", 4),
+        ("mov rax, [rax+rbx*2]", 5),
+        ("mov rax, [rax+rbx*8]", 5),
+        ("mov eax, [rax+64]", 4),
+        ("mov eax, [rbx+rax+64]", 5),
+        ("mov eax, [rax*1+64]", 4),
+        ("mov eax, [rax*4+64]", 5),
+        ("add eax, [r14+rax]", 5),
+        ("add eax, [r14+rax*8]", 6),
+        ("imul eax, [r14+rax*2]", 8),
+        ("xor edi, eax; movzx edi, dil; xor eax, [r14+rdi*4]", 8),
+        ("lea rax, [rbx+rax*4]", 1),
+    ],
+)
+def test_a_load_takes_longer_if_its_address_is_complex(text: str, expected: int) -> None:
+    """Measured on a Zen 4."""
+    assert bounds(text, "ZEN4").cycles_of[Component.DEPENDENCIES] == expected
+    assert cycles(text, "ZEN4") == pytest.approx(expected, rel=0.01)
+
+
 LOADS = "vmovaps ymm0, [rsi]; vmovaps ymm1, [rdi]"
 STORES = "vmovaps [rsi], ymm0; vmovaps [rdi], ymm1"
 TRIAD = "vmovaps ymm0, [rsi]; vmovaps ymm1, [rdi]; vmovaps [rbp], ymm2"
