@@ -62,6 +62,15 @@ def write(parts: Iterable[tuple[Provenance, Mapping[str, Any], Iterable[Conclusi
     file.write(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
 
 
+def provenances(path: Path) -> list[Provenance]:
+    """Return where a file comes from: an entry per start of its campaign. No conclusion is decoded.
+
+    Raises:
+        PackedError: the file is damaged, of another kind, or too large.
+    """
+    return [codec.decode_provenance(line["provenance"]) for line in read(path) if "provenance" in line]
+
+
 def read(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the objects of the lines after the first.
 

@@ -13,7 +13,8 @@ not tell general-purpose registers of different widths apart. So
 - for a load behind a store to the same place OSACA adds up the latencies of the store, of forwarding and of the load.
   Forwarding is what is left of the measured time from the stored register to the loaded one (`results.memory`).
 
-Masked and locked variants, repeated ones (REP), and those without a known port are left out. A file in ~/.osaca/data
+Masked and locked variants, repeated ones (REP), and those without a known port are left out. A comment counts the last:
+OSACA refuses code with them, unless it is told to ignore them. A file in ~/.osaca/data
 with the name of an architecture replaces OSACA's own.
 """
 
@@ -79,8 +80,12 @@ def write_osaca(
     machine = _Machine(architecture, _Forwarding.of(memory))
     for entry in entries:
         result = entry.results.get(architecture)
-        if result is not None and _is_written(entry.variant, result):
+        if result is None or not _has_form(entry.variant, result):
+            continue
+        if _has_ports(result):
             machine.add(entry.variant, result)
+        else:
+            machine.without_ports += 1
     if not machine.forms:
         raise DatabaseError(
             f"{architecture}: no instruction has both a port usage and a throughput",
@@ -91,12 +96,17 @@ def write_osaca(
     return len(machine.forms)
 
 
-def _is_written(variant: InstructionVariant, result: ArchitectureResult) -> bool:
+def _has_form(variant: InstructionVariant, result: ArchitectureResult) -> bool:
+    """Whether OSACA has a form for a variant, and its throughput was measured."""
     values = result.measurement or {}
-    known = _port_text(values) != "" or values.get("uops") == "0"
     prefixes = set(variant.asm.split()[:-1])
     is_timed = "TP_unrolled" in values or "TP_loop" in values
-    return known and is_timed and variant.attributes.get("mask", "0") == "0" and prefixes <= ENCODINGS
+    return is_timed and variant.attributes.get("mask", "0") == "0" and prefixes <= ENCODINGS
+
+
+def _has_ports(result: ArchitectureResult) -> bool:
+    values = result.measurement or {}
+    return _port_text(values) != "" or values.get("uops") == "0"
 
 
 Rank = tuple[bool, bool, bool, int]
@@ -139,7 +149,7 @@ class _Forwarding:
 
 @dataclass(slots=True)
 class _Machine:
-    """What the file says: `forms` by name and operands, and the variants whose ports are known in part.
+    """What the file says: `forms` by name and operands, and the variants whose ports are known in part or not at all.
 
     `forwarding` is None if nothing was forwarded, or nothing measured.
     """
@@ -149,6 +159,7 @@ class _Machine:
     forms: dict[str, tuple[Rank, dict[str, object]]] = field(default_factory=dict)
     common: dict[str, ArchitectureResult] = field(default_factory=dict)
     in_part: set[str] = field(default_factory=set)
+    without_ports: int = 0
     is_model: bool = False
     is_by_time: bool = False
 
@@ -190,6 +201,9 @@ class _Machine:
             yield "# Counts are cycles in which a port is occupied."
         if self.in_part:
             yield f"# Of {len(self.in_part)} variants only some µops have known ports. Their pressure is too low."
+        if self.without_ports:
+            yield f"# {self.without_ports} variants without a known port are left out."
+            yield "# OSACA refuses code with one of them, unless --ignore-unknown is given."
         yield from _Forwarding.comment(self.forwarding)
         head = self._head(name, latency or 0.0, forms)
         yield from (f"{key}: {json.dumps(value)}" for key, value in head.items())

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from results.campaign.packed import is_campaign
+from results.campaign.packed import SUFFIX, is_campaign, provenances
 from results.database.merge import Campaigns, Merge
 from results.database.reader import read_database, read_provenances
 from results.exports.exporters import architectures, is_model, only
 from results.model import SPECIAL_FORMS, Form, PortUsage, port_set_name
 from results.rows import Rows
 from xed_convert.catalogue.catalogue import Catalogue
+from xed_convert.garbage import without_collection
 from xed_convert.numbers import decimal
 
 if TYPE_CHECKING:
@@ -110,13 +111,15 @@ def provenances_of(path: Path) -> list[Provenance]:
     """Return where the results of a file come from, [] where an instructions.xml does not say."""
     if not is_campaign(path):
         return read_provenances(path)
+    if path.name.endswith(SUFFIX):
+        return list({repr(one): one for one in provenances(path)}.values())
     with Campaigns([path]) as campaigns:
         return campaigns.provenances()
 
 
 def entries_of_campaigns(paths: Sequence[Path]) -> list[Entry]:
     """Return the entries that campaigns make together, only those of variants with a result."""
-    with Campaigns(paths) as campaigns:
+    with without_collection(), Campaigns(paths) as campaigns:
         return [entry for entry in Merge(Catalogue.load(), campaigns.lookup).entries() if entry.results]
 
 

@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from results import ship, shipped
-from results.campaign import packed
+from results.campaign import codec, packed
 from results.campaign.file import StoreError
 from results.campaign.store import Store
 from results.database import merge, rules
 from results.database.reader import read_database, read_provenances
 from results.database.xml import ConcludedVariant, database_entry, rounded
-from results.exports.tidy import entries_of
+from results.exports.tidy import entries_of, provenances_of
 from results.findings import Text
 from results.model import Bound, Characterization, Derivation, Form, FormResult, LatencyResult, Provenance, Throughput
 from runner.cli.process.guard import UsageError
@@ -128,6 +128,18 @@ def test_a_file_that_would_be_too_large_is_refused(
     monkeypatch.setattr(ship, "MAXIMUM_BYTES", 10)
     with pytest.raises(ship.ShipError, match="more than 10"):
         ship.ship(campaign, (), tmp_path)
+
+
+def test_provenances_of_packed_conclusions_are_read_without_these(
+    campaign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.jsonl.xz"
+    ship.condense(campaign, path)
+    with merge.Campaigns([path]) as campaigns:
+        expected = campaigns.provenances()
+    monkeypatch.setattr(codec, "decode_characterization", None)
+    assert provenances_of(path) == expected
+    assert {one.cpu for one in expected} == {MACHINE.cpu}
 
 
 def test_packed_conclusions_are_read_and_never_written(campaign: Path, tmp_path: Path) -> None:
