@@ -19,6 +19,7 @@ from results.machine.graph import FLAGS
 from simulator.core.compiler import BRANCHES
 from simulator.core.core import TICKS
 from simulator.core.delivery import Fetched, usual_decoding
+from simulator.instructions.locations import is_vector
 from simulator.instructions.opcode import opcode_offset
 from xed_convert.model import OperandKind
 
@@ -42,6 +43,14 @@ class Output:
     """Whether it comes directly from a load that may make the base of a fast load (`POINTER_LOADS`)."""
     copied: str = ""
     """The register that an eliminated move of 64 bits copies ("": it is no such move)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadAddress:
+    """The registers of a load's address that µops make, and whether its instruction has vector registers."""
+
+    registers: tuple[str, ...]
+    of_vectors: bool
 
 
 POINTER_LOADS = ("MOV", "MOVSXD", "POP")
@@ -75,6 +84,7 @@ class InstructionEffects:
     """Whether a µop reads or writes RSP."""
     flags_read: tuple[str, ...] = ()
     unit: str = ""
+    loads: tuple[LoadAddress, ...] = ()
 
 
 def effects_of(one: Compiled | None, data: bytes) -> InstructionEffects:
@@ -104,7 +114,16 @@ def effects_of(one: Compiled | None, data: bytes) -> InstructionEffects:
         not one.stack_change and any("RSP" in (*uop.reads, *uop.writes) for uop in uops),
         tuple(dict.fromkeys(place for uop in uops for place in uop.reads if isinstance(place, str) and place in FLAGS)),
         one.unit,
+        _loads(one),
     )
+
+
+def _loads(one: Compiled) -> tuple[LoadAddress, ...]:
+    """Return the loads of an instruction, one for each place that it reads."""
+    places = dict.fromkeys(place for uop in one.uops or () for place in uop.reads if isinstance(place, tuple))
+    of_vectors = any(is_vector(operand) for operand in one.variant.operands if operand.registers)
+    moved = {"RSP"} if one.stack_change and not one.resets_stack else set()
+    return tuple(LoadAddress(tuple(sorted({base, index} - {""} - moved)), of_vectors) for base, index, *_ in places)
 
 
 def _pointer(one: Compiled) -> str:

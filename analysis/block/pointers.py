@@ -1,4 +1,4 @@
-"""Which loads take a cycle less because a load made their base.
+"""Which loads depend on others, and which of them take a cycle less because a load made their base.
 
 Such a load begins with its base before the tag of the other load is known to be right (Intel's Optimization Reference
 Manual, chapter 2, section on the data cache). A move that rename eliminates between the two changes nothing. Behind a
@@ -31,3 +31,16 @@ def quick_loads(items: Sequence[Item], forwardings: Iterable[ForwardedLoad]) -> 
             kept = {name for one in effects.outputs if one.is_load or one.copied in loaded for name in one.names}
             loaded = loaded - names | kept
     return found - {one.load for one in forwardings}
+
+
+def has_chain_of_loads(items: Iterable[Item]) -> bool:
+    """Whether the address of a load comes out of a load before it in the code."""
+    loaded: set[str] = set()
+    for item in items:
+        effects = item.effects
+        if any(not loaded.isdisjoint(load.registers) for load in effects.loads):
+            return True
+        for output in effects.outputs:
+            is_loaded = output.loads_wait is not None or any(name in loaded for name, _ in output.waits)
+            loaded = loaded.union(output.names) if is_loaded else loaded.difference(output.names)
+    return False

@@ -76,13 +76,16 @@ def _tried(study: Study) -> Iterator[WhatIf]:
         usual, issue_width=usual.issue_width * WITHOUT_LIMIT, retire_width=usual.retire_width * WITHOUT_LIMIT
     )
     deep = replace(
-        usual, reorder_buffer=usual.reorder_buffer * WITHOUT_LIMIT, scheduler=usual.scheduler * WITHOUT_LIMIT
+        usual,
+        reorder_buffer=usual.reorder_buffer * WITHOUT_LIMIT,
+        scheduler=usual.scheduler * WITHOUT_LIMIT,
+        load_queue=None,
     )
     if usual.front is not None:
         unfetched = program.changed(lambda _c, _p, step: None if step[0] == FETCH else step)
         yield tried("front end without limits", unfetched, replace(usual, front=None), lifts=FRONT_END)
     yield tried("issue and retirement without limits", program, wide, lifts={Component.ISSUE})
-    yield tried("reorder buffer and scheduler without limits", program, deep)
+    yield tried("reorder buffer, scheduler and load queue without limits", program, deep)
     yield tried("no dependencies", program, lifts={Component.DEPENDENCIES}, independent=True)
     if pages or any(step[0] == COMMIT for step in program.steps):
         memory = simulation.programs.program(study.block, _perfect(study))

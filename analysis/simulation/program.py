@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from analysis.block.pointers import quick_loads
+from analysis.block.pointers import has_chain_of_loads, quick_loads
 from analysis.bounds.components import (
     NEW_ADDRESSES,
     Component,
@@ -30,10 +30,10 @@ from analysis.bounds.dependencies import STACK_POINTER, synchronizations
 from analysis.bounds.front_end import unknown_fetched
 from results.machine.graph import FLAGS
 from simulator.core.compiler import Numbering, steps_of
-from simulator.core.core import COMMIT, FETCH, NO_PORT, PORT, TICKS, UNIT
+from simulator.core.core import COMMIT, FETCH, LOAD, NO_PORT, PORT, TICKS, UNIT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from analysis.block.addresses import Followed, ForwardedLoad
     from analysis.block.code import Block, Item
@@ -100,7 +100,7 @@ class _Template:
     alone: tuple[Step, ...]
 
 
-_TemplateKey = tuple["Item", "Item | None", frozenset[str], int, tuple[tuple[str, int], ...]]
+_TemplateKey = tuple["Item", "Item | None", frozenset[str], int, tuple[tuple[str, int], ...], bool]
 """What a template is made of (`Programs._template`)."""
 
 
@@ -156,6 +156,7 @@ class Programs:
         besides = self._besides(block, followed)
         read = flags_read(block.items)
         quick = quick_loads(block.items, followed.forwardings) if self._fast else set()
+        queued = self._core is not None and self._core.load_queue is not None and has_chain_of_loads(block.items)
         found: list[tuple[int, _Template]] = []
         fused = block.fused
         for position, item in enumerate(block.items):
@@ -164,7 +165,7 @@ class Programs:
             jump = block.items[position + 1] if fused[position] else None
             longer = self.page_cycles if position in far else -1 if position in quick else 0
             paths = item.compiled.data_paths if block.is_wide and item.compiled is not None else ()
-            key = (item, jump, read, longer, (*paths, *besides.get(position, ())))
+            key = (item, jump, read, longer, (*paths, *besides.get(position, ())), queued)
             template = self._templates.get(key)
             if template is None:
                 template = self._templates[key] = self._template(*key)
@@ -190,13 +191,20 @@ class Programs:
         return found
 
     def _template(
-        self, item: Item, jump: Item | None, read: frozenset[str], longer: int, paths: tuple[tuple[str, int], ...]
+        self,
+        item: Item,
+        jump: Item | None,
+        read: frozenset[str],
+        longer: int,
+        paths: tuple[tuple[str, int], ...],
+        queued: bool,
     ) -> _Template:
         """Make the steps of an instruction and of the jump that is fused with it.
 
         - `read`: the flags that the block reads.
         - `longer`: by how many core cycles its loads take longer than usual.
         - `paths`: the units that it occupies: names, and ticks.
+        - `queued`: whether its loads take entries of the load queue.
         """
         one = item.compiled
         if one is None or one.uops is None:
@@ -208,11 +216,17 @@ class Programs:
         if jump is not None and jump.compiled is not None:
             code.append(jump.compiled)
         steps = tuple(steps_of(code, self._numbering))
-        if paths:
-            begin = 1 if self._fetches else 0
-            units: list[Step] = [(UNIT, (), ticks, (), (self._numbering.of(name),), 0, 0, 0) for name, ticks in paths]
-            steps = (*steps[:begin], *units, *steps[begin:])
+        units: list[Step] = [(UNIT, (), ticks, (), (self._numbering.of(name),), 0, 0, 0) for name, ticks in paths]
+        begin = 1 if self._fetches else 0
+        steps = (*steps[:begin], *units, *(self._entries(item) if queued else ()), *steps[begin:])
         return _Template(steps, tuple(self._cut(steps)))
+
+    def _entries(self, item: Item) -> Iterator[Step]:
+        """Yield what the loads of an instruction do to the load queue."""
+        assert self._core is not None
+        for load in item.effects.loads:
+            address = tuple(map(self._numbering.of, load.registers))
+            yield (LOAD, (), self._core.memory.load_latency[load.of_vectors], address, (), 0, 0, 0)
 
     def _unknown(self, item: Item) -> tuple[Step, ...]:
         self._numbering.fetched.append(item.effects.fetched or unknown_fetched(item))

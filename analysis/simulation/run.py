@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 FEW_INSTRUCTIONS, MORE_INSTRUCTIONS = 150, 150
 """Instructions until the buffers of a Haswell are full, and instructions after them whose time counts."""
 
+QUEUE_INSTRUCTIONS = 400
+"""Instructions that are simulated once more, and then those whose time counts, if the load queue is nearly full."""
+
+NEARLY_FULL = Fraction(9, 10)
+"""Share of the load queue's entries. A queue with fewer loads has room for all that follow."""
+
 HASWELL_ENTRIES = 192
 """Entries of the reorder buffer of a Haswell. A larger one takes more instructions to fill."""
 
@@ -52,7 +58,10 @@ class Simulation:
         rule = machine.parameters.published
         published = machine.with_parameters(binding=rule) if alternating else machine
         pipeline = (core.elimination.cycles, core.elimination.all_overwritten) if core is not None else None
-        self.parameters: Parameters = replace(published.parameters, pipeline=pipeline, whole_groups=alternating)
+        queue = core.load_queue if core is not None else None
+        self.parameters: Parameters = replace(
+            published.parameters, pipeline=pipeline, load_queue=queue, whole_groups=alternating
+        )
         addition = reader.block(ADD_TO_STACK).items[0].compiled
         ports = [uop.ports for uop in (addition.uops if addition is not None else None) or () if uop.ports]
         every = tuple(range(len(self.parameters.ports)))
@@ -89,18 +98,19 @@ class Simulation:
 
         In an `independent` program no µop waits for a value, but moves are eliminated as usual.
         """
-        steps = program.steps
         core = self._core(program, parameters, loop=loop, copies=copies)
         if independent:
             core.locations = ReadyLocations(core.locations)
-        run = RepeatedRun(core, steps)
-        few = -(-self._filling // max(1, len(program.groups)))
-        more = few + -(-MORE_INSTRUCTIONS // max(1, len(program.groups)))
-        found = []
-        for count in (few, more):
-            state, skipped = run.after(count)
-            found.append(state.totals().plus(skipped))
-        first, last = found
+        run = RepeatedRun(core, program.steps)
+        groups = max(1, len(program.groups))
+        few = -(-self._filling // groups)
+        more = few + -(-MORE_INSTRUCTIONS // groups)
+        (_, first), (end, last) = (
+            (state, state.totals().plus(skipped)) for state, skipped in map(run.after, (few, more))
+        )
+        if end.queued_loads > NEARLY_FULL:
+            few, more = (more + times * -(-QUEUE_INSTRUCTIONS // groups) for times in (1, 2))
+            first, last = (state.totals().plus(skipped) for state, skipped in map(run.after, (few, more)))
         per = (more - few) * program.copies
         ports = zip(self.parameters.port_names, first.ports, last.ports, strict=True)
         return Simulated(

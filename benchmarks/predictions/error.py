@@ -153,7 +153,7 @@ class Predictor:
         whole = replace(followed, forwardings=tuple(replace(one, whole=True) for one in followed.forwardings))
         pages = replace(followed, reached=NOTHING)
         page_cycles = float(simulation.run(block, followed, loop=False).page_cycles)
-        deep = replace(usual, reorder_buffer=16 * usual.reorder_buffer, scheduler=16 * usual.scheduler)
+        deep = replace(usual, reorder_buffer=16 * usual.reorder_buffer, scheduler=16 * usual.scheduler, load_queue=None)
         fewest = replace(usual, binding=Binding.FEWEST_WAITING)
         changed = {
             "front end": (unfetched, replace(usual, front=None)),

@@ -147,6 +147,20 @@ class MemoryRenaming:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadQueue:
+    """How many loads can be on their way at a time.
+
+    A load takes one of `entries` when it is issued. The entry is free again `cycles` core cycles after the load's data
+    are there; if `in_order`, not before those of all earlier loads are free.
+    """
+
+    entries: int
+    cycles: int
+    in_order: bool
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class StoreCommit:
     """How stores get into the cache, in order.
 
@@ -315,6 +329,7 @@ class CoreConstants:
     elimination: EliminationSlots
     partial_registers: PartialRegisters
     memory_renaming: MemoryRenaming | None = None
+    load_queue: LoadQueue | None = None
     store_commit: StoreCommit | None = None
     transitions: Transitions | None = None
     merge_optimization: MergeOptimization | None = None
@@ -333,6 +348,7 @@ _TABLES: dict[str, type[Any]] = {
     "elimination": EliminationSlots,
     "partial_registers": PartialRegisters,
     "memory_renaming": MemoryRenaming,
+    "load_queue": LoadQueue,
     "store_commit": StoreCommit,
     "transitions": Transitions,
     "merge_optimization": MergeOptimization,

@@ -17,6 +17,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from enum import IntEnum
+from fractions import Fraction
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simulator.core.binding import BY_SLOT, LAST, RULES, WAITING
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from simulator.core.delivery import Fetched
     from simulator.machines.machine import Parameters
 
-PORT, NO_PORT, SHARED, ROTATE, UNIT, FETCH, COMMIT, PARTIAL = range(8)
+PORT, NO_PORT, SHARED, ROTATE, UNIT, FETCH, COMMIT, PARTIAL, LOAD = range(9)
 """Kinds of steps.
 
 - PORT, NO_PORT: a µop with ports, and one without.
@@ -42,6 +44,7 @@ PORT, NO_PORT, SHARED, ROTATE, UNIT, FETCH, COMMIT, PARTIAL = range(8)
 - COMMIT: the commit of a store to the cache. It begins when everything before it is retired, and a cycle or more after
   the previous commit.
 - PARTIAL: what happens to a high byte that is renamed separately from its register (`HighByte`).
+- LOAD: a load takes an entry of the load queue. Its data are there so many cycles after its address, which it reads.
 """
 
 
@@ -161,7 +164,10 @@ class Core:
         "high_bytes",
         "hint_from",
         "hint_to",
+        "last_load",
         "last_retired",
+        "load_queue",
+        "loads",
         "locations",
         "log",
         "looks",
@@ -195,6 +201,9 @@ class Core:
         self.counts, self.divided = [0] * (ports * (len(UopTask) if parameters.by_task else 1)), 0
         self.hint_from, self.hint_to = [0] * ports, [0] * ports
         self.retired = [0] * parameters.reorder_buffer  # when entries were freed; all are free from the start
+        self.load_queue = parameters.load_queue
+        self.loads: list[int] = []  # when entries of the load queue become free, a heap
+        self.last_load = 0  # and the last of these cycles
         self.log: list[tuple[int, int]] | None = None
         self.last_retired, self.retiring = 0, 0
         self.committed = 0  # when the last store began its way into the cache: one does per cycle, in order
@@ -235,6 +244,12 @@ class Core:
         front = (self.front.counts[0], self.front.counts[1]) if self.front is not None else None
         return Counts(cycles, tuple(self.counts), self.divided, front)
 
+    @property
+    def queued_loads(self) -> Fraction:
+        """The share of the load queue's entries that are taken (0 if there is no such queue)."""
+        queue = self.load_queue
+        return Fraction(sum(cycle > self.cycle for cycle in self.loads), queue.entries) if queue else Fraction(0)
+
     def outline(self) -> tuple[object, ...]:
         """Return a part of the state that is cheap to make: states with different outlines are different."""
         lag, order = self.last_retired - self.cycle, self.order()
@@ -255,6 +270,7 @@ class Core:
             self.order(),
             tuple([cycle - now for cycle in self.retired[bisect_right(self.retired, now) :]]),
             self.retiring if self.last_retired > now else 0,
+            tuple(sorted([cycle - now for cycle in self.loads if cycle > now])),
             (max(0, self.divider_free - now), max(0, self.committed - now)),
             self.eliminated,
             (tuple(self.seen), tuple(self.before), frozenset(self.same.items())),
@@ -327,6 +343,11 @@ class Core:
             elif kind == COMMIT:
                 self.committed = max(self.last_retired, self.committed + 1)
                 locations[targets[0]] = self.committed + latency
+                continue
+            elif kind == LOAD:
+                until = self._enter(max(ready, now) + latency)
+                if until > now:
+                    now, free = self._wait(now, until, _ENDLESS), width
                 continue
             elif kind == UNIT:
                 complete = max(complete, self._use(targets[0], now, latency))
@@ -449,6 +470,21 @@ class Core:
             self.high_bytes[high] = register
             return False
         return self.high_bytes.pop(high, None) is not None and what is HighByte.MERGED
+
+    def _enter(self, ready: int) -> int:
+        """Take an entry of the load queue; return the cycle from which it is free.
+
+        The data of the load are there in cycle `ready`, or later if it has to wait for the entry.
+        """
+        queue = self.load_queue
+        if queue is None:
+            return 0
+        entered = heappop(self.loads) if len(self.loads) >= queue.entries else 0
+        free = max(ready, entered) + queue.cycles
+        if queue.in_order:
+            free = self.last_load = max(free, self.last_load)
+        heappush(self.loads, free)
+        return entered
 
     def _rotate(self, targets: tuple[int, ...], turn: int) -> None:
         """Turn the x87 stack: what was ST(0) becomes ST(1) (turn 1), or the other way round (turn -1)."""

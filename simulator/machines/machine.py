@@ -17,7 +17,7 @@ from simulator.machines.truth import Truth, truth_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from results.machine.constants import CoreConstants
+    from results.machine.constants import CoreConstants, LoadQueue
     from simulator.machines.bypass import BypassDelays
     from simulator.machines.late_rules import LateRule
     from simulator.memory.parameters import MemoryParameters
@@ -58,6 +58,7 @@ class Parameters:
     - `elimination`: slots for eliminated moves of general-purpose and of vector registers, and moves per cycle.
     - `pipeline`: `cycles` and `all_overwritten` of `results.machine.constants.EliminationSlots` (None: taken slots are
       known at once).
+    - `load_queue`: how many loads can be on their way (None: any number).
     - `whole_groups`: a cycle issues nothing while the scheduler has fewer free entries than a cycle has issue slots.
     - `merge_ports`: ports of the µop that merges high bytes ("": these are not renamed separately).
     - `bypass`: bypass delays between domains of vectors (None: there are none).
@@ -82,6 +83,7 @@ class Parameters:
     by_task: bool = False
     elimination: tuple[int, int, int] = (NO_LIMIT, NO_LIMIT, NO_LIMIT)
     pipeline: tuple[int, bool] | None = None
+    load_queue: LoadQueue | None = None
     whole_groups: bool = False
     merge_ports: str = ""
     bypass: BypassDelays | None = None

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
 import pytest
 
 from analysis.block.addresses import BHIVE, Environment
+from analysis.block.pointers import has_chain_of_loads
 from analysis.bounds.components import Analyzer, Component, Running
+from analysis.machines import open_machine
+from analysis.prediction import Tools
+from analysis.simulation.changes import faster_ways
 from analysis.simulation.results import Simulated
 from analysis.simulation.run import Simulation
 from analysis.simulation.study import NOT_TOLD_APART_CYCLES, Study, cycles_of
 from tests.analysis.machine import block, haswell, reader
+from xed_convert.assembly.assembler import assemble, shipped_assembler
 
 
 @cache
 def simulation() -> Simulation:
     return Simulation(haswell(), reader())
+
+
+@cache
+def zen_4() -> Tools:
+    return Tools.of(open_machine("ZEN4"), shipped_assembler().decoder)
 
 
 def study(text: str, running: Running = Running.UNROLLED, environment: Environment | None = None) -> Study:
@@ -42,6 +53,46 @@ def study(text: str, running: Running = Running.UNROLLED, environment: Environme
 )
 def test_cycles_follow_from_ports_latencies_and_forwarding(text: str, cycles: int) -> None:
     assert float(study(text).cycles) == pytest.approx(float(cycles), rel=0.02)
+
+
+CHAIN = "mov rax, [rbx+8]; mov rax, [rax+120]; mov rax, [rax+8]; mov rcx, [rax+16]"
+"""Four loads, each of which makes the next one's address. Iterations do not depend on each other."""
+
+
+def test_chains_of_loads_keep_the_load_queue_full() -> None:
+    one = study(CHAIN)
+    without = one.simulation.simulate(
+        one.simulation.programs.program(one.block, one.followed),
+        replace(one.simulation.parameters, load_queue=None),
+        loop=False,
+    )
+    assert one.bounds.cycles == 2  # two ports
+    assert float(without.cycles) == pytest.approx(2, rel=0.03)
+    assert float(one.cycles) == pytest.approx(2.24, rel=0.1)  # BHive: 2.21 to 2.29 on a Haswell
+    (wider,) = [what for what in faster_ways(one) if "load queue" in what.change]
+    assert float(wider.cycles) == pytest.approx(2, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("loads", "measured"), [(2, 0.71), (3, 1.11), (5, 2.25), (6, 2.84), (8, 4.36), (10, 6.0), (12, 8.27)]
+)
+def test_chains_of_loads_take_as_long_as_on_a_real_zen_4(loads: int, measured: float) -> None:
+    text = "mov rax, [rbx]" + "; mov rax, [rbx+rax]" * (loads - 1)
+    tools = zen_4()
+    one = tools.reader.block(assemble(text))
+    found = tools.simulation.run(one, tools.analyzer.bounds(one).followed, loop=False)
+    assert float(found.cycles) == pytest.approx(measured, rel=0.08)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mov rax, [rbx]; mov rcx, [rdx]; mov rsi, [rdi]; mov rbp, [r8]",
+        "mov rax, [rcx]; add rcx, 8; add rdx, rax",  # the address comes from the iteration before
+    ],
+)
+def test_loads_that_wait_for_no_load_take_no_entries(text: str) -> None:
+    assert not has_chain_of_loads(block(text).items)
 
 
 def test_a_load_that_is_not_forwarded_waits_for_the_cache() -> None:

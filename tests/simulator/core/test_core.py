@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.core.core import COMMIT, NO_PORT, PORT, SHARED, Core, Moment, RepeatedRun
+from results.machine.constants import LoadQueue
+from simulator.core.core import COMMIT, LOAD, NO_PORT, PORT, SHARED, Core, Moment, RepeatedRun
 from simulator.machines.machine import Binding, Parameters
 from tests.simulator.core.cycle_core import CycleCore
 from tests.simulator.core.random_steps import LOCATIONS, SMALL, steps
@@ -155,3 +157,14 @@ def test_moments_say_what_every_uop_went_through() -> None:
     assert [one.done for one in trace] == [4, 7, 7]
     assert [one.logged for one in trace] == [1, 2, 2]
     assert log == [(1, 0), (4, 0)]
+
+
+@pytest.mark.parametrize(("in_order", "cycles", "taken"), [(False, 30, 1), (True, 60, Fraction(1, 2))])
+def test_a_load_waits_for_an_entry_of_the_load_queue(in_order: bool, cycles: int, taken: Fraction) -> None:
+    """The first load keeps its entry for 60 cycles, the second one for 30; in order, both entries are free after 60."""
+    core = Core(replace(HASWELL, load_queue=LoadQueue(entries=2, cycles=10, in_order=in_order, source="")), 2)
+    core.locations[:] = [45, 15]
+    loads: list[Step] = [(LOAD, (), 5, address, (), 0, 0, 0) for address in ((0,), (1,), ())]
+    core.advance([*loads, (NO_PORT, (), 0, (), (1,), 0, 1, 1)])
+    assert core.locations[1] == cycles
+    assert core.queued_loads == taken
