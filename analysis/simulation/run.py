@@ -14,9 +14,12 @@ from simulator.core.delivery import CodeLayout
 from simulator.instructions.locations import VECTORS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from analysis.block.addresses import Followed
     from analysis.block.code import Block, CodeReader
     from analysis.simulation.program import Program
+    from results.machine.constants import CoreConstants
     from simulator.machines.machine import MachineModel, Parameters
 
 FEW_INSTRUCTIONS, MORE_INSTRUCTIONS = 150, 150
@@ -60,7 +63,11 @@ class Simulation:
         pipeline = (core.elimination.cycles, core.elimination.all_overwritten) if core is not None else None
         queue = core.load_queue if core is not None else None
         self.parameters: Parameters = replace(
-            published.parameters, pipeline=pipeline, load_queue=queue, whole_groups=alternating
+            published.parameters,
+            pipeline=pipeline,
+            load_queue=queue,
+            whole_groups=alternating,
+            turns=_turns(core, published.parameters.port_names),
         )
         addition = reader.block(ADD_TO_STACK).items[0].compiled
         ports = [uop.ports for uop in (addition.uops if addition is not None else None) or () if uop.ports]
@@ -155,6 +162,14 @@ class Simulation:
             core.advance(program.steps)
         watcher, copies = Watcher(core, program, len(block.items)), -(-WATCHED_INSTRUCTIONS // count)
         return watcher.watch(copies, copies * count).timeline
+
+
+def _turns(core: CoreConstants | None, names: Sequence[str]) -> tuple[tuple[int, ...], int]:
+    """Return the places of ports that µops take in turns, if the machine has ports of these names, and the lead."""
+    known = core.port_turns if core is not None else None
+    if known is None or not set(names).issuperset(known.ports):
+        return (), 0
+    return tuple(map(names.index, known.ports)), known.lead
 
 
 def page_cycles(followed: Followed, each: int) -> Fraction:

@@ -234,6 +234,19 @@ class Transfers:
 
 
 @dataclass(frozen=True, slots=True)
+class PortTurns:
+    """Ports each of which takes one new µop per cycle, and which µops take in this order.
+
+    A µop takes the first of its ports that has none yet in this cycle. If each has one, the turns of the next cycle
+    begin. A port is left out if `lead` more µops wait for it than for another one of the µop's ports.
+    """
+
+    ports: tuple[str, ...]
+    lead: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class FrontEnd:
     """From bytes to µops.
 
@@ -334,6 +347,7 @@ class CoreConstants:
     transitions: Transitions | None = None
     merge_optimization: MergeOptimization | None = None
     transfers: Transfers | None = None
+    port_turns: PortTurns | None = None
     front_end: FrontEnd | None = None
     uop_cache: UopCache | None = None
     microcode: Microcode | None = None
@@ -353,6 +367,7 @@ _TABLES: dict[str, type[Any]] = {
     "transitions": Transitions,
     "merge_optimization": MergeOptimization,
     "transfers": Transfers,
+    "port_turns": PortTurns,
     "front_end": FrontEnd,
     "uop_cache": UopCache,
     "microcode": Microcode,

@@ -21,7 +21,7 @@ from fractions import Fraction
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from simulator.core.binding import BY_SLOT, LAST, RULES, WAITING
+from simulator.core.binding import BY_SLOT, LAST, RULES, WAITING, in_turns
 from simulator.core.delivery import Delivery
 from simulator.core.sharing import RegisterFile, Sharing, SharingPipeline
 from simulator.machines.machine import Binding
@@ -179,6 +179,8 @@ class Core:
         "seen",
         "sequence",
         "sharing",
+        "taken",
+        "turn",
         "turns",
         "units",
         "waiting",
@@ -209,7 +211,8 @@ class Core:
         self.committed = 0  # when the last store began its way into the cache: one does per cycle, in order
         self.divider_free, self.eliminated = 0, 0
         self.units: dict[int, int] = {}  # the tick from which each unit is free
-        self.choose = RULES[parameters.binding]
+        self.choose = in_turns if parameters.turns[0] else RULES[parameters.binding]
+        self.turn, self.taken = 0, 0  # the cycle whose turns these are, and bits of the ports that have a µop of it
         self.remembers = parameters.binding is Binding.FEWEST_WAITING  # when a port was chosen by any µop
         self.turns = frozenset(
             [tuple(sorted(map(parameters.ports.index, group))) for group in parameters.alternating.split()]
@@ -273,6 +276,7 @@ class Core:
             tuple(sorted([cycle - now for cycle in self.loads if cycle > now])),
             (max(0, self.divider_free - now), max(0, self.committed - now)),
             self.eliminated,
+            (self.turn - now, self.taken) if self.turn >= now else (),
             (tuple(self.seen), tuple(self.before), frozenset(self.same.items())),
             self.front.state(now) if self.front is not None else None,
             self.sharing.state(now),

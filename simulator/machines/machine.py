@@ -58,6 +58,8 @@ class Parameters:
     - `elimination`: slots for eliminated moves of general-purpose and of vector registers, and moves per cycle.
     - `pipeline`: `cycles` and `all_overwritten` of `results.machine.constants.EliminationSlots` (None: taken slots are
       known at once).
+    - `turns`: ports that µops take in this order, and the lead that leaves one out (`simulator.core.binding.in_turns`;
+      no ports: all are taken by `binding`).
     - `load_queue`: how many loads can be on their way (None: any number).
     - `whole_groups`: a cycle issues nothing while the scheduler has fewer free entries than a cycle has issue slots.
     - `merge_ports`: ports of the µop that merges high bytes ("": these are not renamed separately).
@@ -84,6 +86,7 @@ class Parameters:
     elimination: tuple[int, int, int] = (NO_LIMIT, NO_LIMIT, NO_LIMIT)
     pipeline: tuple[int, bool] | None = None
     load_queue: LoadQueue | None = None
+    turns: tuple[tuple[int, ...], int] = ((), 0)
     whole_groups: bool = False
     merge_ports: str = ""
     bypass: BypassDelays | None = None

@@ -85,6 +85,21 @@ def test_chains_of_loads_take_as_long_as_on_a_real_zen_4(loads: int, measured: f
 
 
 @pytest.mark.parametrize(
+    ("text", "measured"),
+    [
+        ("xor edx, edx; add rdi, 8; popcnt rdx, [rdi-8]; add eax, edx; cmp rcx, rdi", 1.0),
+        ("add rax, 1; andn rbx, r12, r13; andn rcx, r12, r13; andn rdx, r12, r13", 1.0),
+        ("and edx, 64; cmp edx, 1; sbb eax, eax; and eax, 71; add eax, 93", 2.05),
+    ],
+)
+def test_loops_that_fill_the_alus_take_as_long_as_on_a_real_zen_4(text: str, measured: float) -> None:
+    tools = zen_4()
+    one = tools.reader.block(assemble(text))
+    found = tools.simulation.run(one, tools.analyzer.bounds(one).followed, loop=True)
+    assert float(found.cycles) == pytest.approx(measured, rel=0.03)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "mov rax, [rbx]; mov rcx, [rdx]; mov rsi, [rdi]; mov rbp, [r8]",

@@ -168,3 +168,31 @@ def test_a_load_waits_for_an_entry_of_the_load_queue(in_order: bool, cycles: int
     core.advance([*loads, (NO_PORT, (), 0, (), (1,), 0, 1, 1)])
     assert core.locations[1] == cycles
     assert core.queued_loads == taken
+
+
+ALL_FOUR, FIRST_TWO = (0, 1, 2, 3), (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("ports", "taken"),
+    [
+        ([ALL_FOUR] * 12, [2, 3, 1, 0, 2, 3, 1, 0, 2, 3, 1, 0]),  # as twelve ANDNs begin on a Zen 4
+        ([ALL_FOUR] * 3 + [FIRST_TWO], [2, 3, 1, 0]),  # a BZHI behind three
+        ([FIRST_TWO] * 4, [1, 0, 1, 0]),
+        ([(4, 5)] * 4, [4, 5, 4, 5]),  # others: the one with fewer µops waiting
+    ],
+)
+def test_ports_are_taken_in_turns(ports: list[tuple[int, ...]], taken: list[int]) -> None:
+    core = Core(replace(HASWELL, issue_width=6, turns=((2, 3, 1, 0), 6)), 1)
+    core.locations[0] = 50
+    log: list[tuple[int, int]] = []
+    core.advance([(PORT, one, 1, (0,), (), 0, 1, 1) for one in ports], log)
+    assert [port for _, port in log] == taken
+
+
+def test_a_port_with_many_more_waiting_is_left_out_of_the_turns() -> None:
+    core = Core(replace(HASWELL, issue_width=6, turns=((2, 3, 1, 0), 6)), 1)
+    core.locations[0] = 50
+    log: list[tuple[int, int]] = []
+    core.advance([*[(PORT, (2,), 1, (0,), (), 0, 1, 1)] * 6, (PORT, ALL_FOUR, 1, (0,), (), 0, 1, 1)], log)
+    assert log[-1][1] == 3
