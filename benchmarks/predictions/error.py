@@ -312,6 +312,8 @@ def main() -> None:
     setting = Setting(options.data, options.arch, options.initial_state == "bhive", options.without, options.keep)
     rows = list(rows_of(options.blocks, options.half, options.every))
     found = predict_all(rows, setting, options.jobs)
+    if not found:
+        parser.error(f"{options.blocks}: no block of it was predicted (half: {options.half}, every {options.every})")
     machine = open_machine(options.arch, options.data)
     print(f"{machine.name} ({machine.origin.text}); half: {options.half}; initial state: {options.initial_state}")
     print(f"CPython {platform.python_version()} on {_cpu()}\n")

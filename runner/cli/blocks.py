@@ -36,7 +36,7 @@ def blocks(
     ] = "-",
 ) -> None:
     """Take a program apart into basic blocks, and count how often each stands in it."""
-    from runner.own_code.reading.objects import read_program  # noqa: PLC0415 - `--help` needs none of these
+    from runner.own_code.reading.objects import names_near, read_program  # noqa: PLC0415 - `--help` needs none of these
     from runner.own_code.reading.programs import blocks_of  # noqa: PLC0415
     from xed_convert.files import atomic_write, check_writable  # noqa: PLC0415
 
@@ -44,7 +44,7 @@ def blocks(
         check_writable(output)
     read = read_program(program)
     if function is not None and not read.functions(function):
-        raise NoBlocksError(f"{program}: no function {function!r}", hint=_near(function, read.names))
+        raise NoBlocksError(f"{program}: no function {function!r}", hint=names_near(function, read.names))
     found = blocks_of(read, function)
     if not found:
         raise NoBlocksError(f"{program}: there are no basic blocks in it")
@@ -56,13 +56,6 @@ def blocks(
         file.write(text.encode())
     total = sum(block.count for block in found)
     print(f"{len(found[:most])} of {len(found)} different blocks; {total} blocks in all: {output}", file=sys.stderr)
-
-
-def _near(name: str, names: list[str]) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415
-
-    near = get_close_matches(name, names, n=5, cutoff=0.5)
-    return f"nearest: {', '.join(near)}" if near else "the file has no symbols" if not names else ""
 
 
 def _table(found: list[BasicBlock]) -> str:

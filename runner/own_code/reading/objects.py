@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from elftools.common.exceptions import ELFError
@@ -14,7 +15,7 @@ from elftools.elf.sections import SymbolTableSection
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 RETURNS = {b"\xc3", b"\xf3\xc3", b"\xf2\xc3"}
@@ -113,9 +114,14 @@ def function_of(program: ElfProgram, path: Path, name: str) -> tuple[Symbol, byt
     """
     found = program.functions(name)
     if not found:
-        listed = ", ".join(program.names[:20]) or "no function at all"
-        raise ObjectError(f"{path}: no symbol {name!r}", hint=f"it has: {listed}")
+        raise ObjectError(f"{path}: no symbol {name!r}", hint=names_near(name, program.names))
     return found[0]
+
+
+def names_near(name: str, names: Sequence[str]) -> str:
+    """Return the functions whose names are like one that there is not; if there is none, the first that there are."""
+    near = get_close_matches(name, names, n=5, cutoff=0.5)
+    return f"nearest: {', '.join(near)}" if near else f"it has: {', '.join(names[:20]) or 'no function at all'}"
 
 
 def section_code(path: Path, name: str) -> bytes:

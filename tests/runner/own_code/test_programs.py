@@ -112,3 +112,13 @@ def test_what_is_wrong_is_said(made: Path, tmp_path: Path) -> None:
         assert said in str(result.exception)
     with pytest.raises(ObjectError, match="no symbol 'nothing'"):
         symbol_code(made, "nothing")
+
+
+@pytest.mark.parametrize(("name", "hint"), [("twise", "nearest: twice"), ("0123456789", "it has: sum, twice")])
+def test_functions_that_there_are_are_named(made: Path, name: str, hint: str) -> None:
+    result = RUN.invoke(app, [str(made), "--function", name])
+    assert isinstance(result.exception, UopscopeError)
+    assert (result.exception.hint or "").startswith(hint)
+    with pytest.raises(ObjectError) as raised:
+        symbol_code(made, name)
+    assert (raised.value.hint or "").startswith(hint)
