@@ -119,7 +119,7 @@ def effects_of(one: Compiled | None, data: bytes) -> InstructionEffects:
 
 
 def _loads(one: Compiled) -> tuple[LoadAddress, ...]:
-    """Return the loads of an instruction, one for each place that it reads."""
+    """Return the loads of an instruction, one for each place that it reads: a gather counts as one."""
     places = dict.fromkeys(place for uop in one.uops or () for place in uop.reads if isinstance(place, tuple))
     of_vectors = any(is_vector(operand) for operand in one.variant.operands if operand.registers)
     moved = {"RSP"} if one.stack_change and not one.resets_stack else set()

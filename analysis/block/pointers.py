@@ -33,14 +33,18 @@ def quick_loads(items: Sequence[Item], forwardings: Iterable[ForwardedLoad]) -> 
     return found - {one.load for one in forwardings}
 
 
-def has_chain_of_loads(items: Iterable[Item]) -> bool:
-    """Whether the address of a load comes out of a load before it in the code."""
+def has_chain_of_loads(items: Sequence[Item]) -> bool:
+    """Whether the address of a load comes out of another load, in code that is repeated."""
     loaded: set[str] = set()
-    for item in items:
+    for item in (*items, *items):
         effects = item.effects
         if any(not loaded.isdisjoint(load.registers) for load in effects.loads):
             return True
-        for output in effects.outputs:
-            is_loaded = output.loads_wait is not None or any(name in loaded for name, _ in output.waits)
-            loaded = loaded.union(output.names) if is_loaded else loaded.difference(output.names)
+        kept = {
+            name
+            for one in effects.outputs
+            if one.loads_wait is not None or any(source in loaded for source, _ in one.waits)
+            for name in one.names
+        }
+        loaded = loaded - {name for one in effects.outputs for name in one.names} | kept
     return False

@@ -12,6 +12,7 @@ from analysis.simulation.waits import Watcher
 from simulator.core.core import FETCH, Core, ReadyLocations, RepeatedRun
 from simulator.core.delivery import CodeLayout
 from simulator.instructions.locations import VECTORS
+from simulator.machines.machine import TakenPorts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from analysis.block.code import Block, CodeReader
     from analysis.simulation.program import Program
     from results.machine.constants import CoreConstants
+    from simulator.core.core import Counts
     from simulator.machines.machine import MachineModel, Parameters
 
 FEW_INSTRUCTIONS, MORE_INSTRUCTIONS = 150, 150
@@ -67,7 +69,7 @@ class Simulation:
             pipeline=pipeline,
             load_queue=queue,
             whole_groups=alternating,
-            turns=_turns(core, published.parameters.port_names),
+            port_turns=_taken(core, published.parameters.port_names),
         )
         addition = reader.block(ADD_TO_STACK).items[0].compiled
         ports = [uop.ports for uop in (addition.uops if addition is not None else None) or () if uop.ports]
@@ -112,12 +114,11 @@ class Simulation:
         groups = max(1, len(program.groups))
         few = -(-self._filling // groups)
         more = few + -(-MORE_INSTRUCTIONS // groups)
-        (_, first), (end, last) = (
-            (state, state.totals().plus(skipped)) for state, skipped in map(run.after, (few, more))
-        )
-        if end.queued_loads > NEARLY_FULL:
-            few, more = (more + times * -(-QUEUE_INSTRUCTIONS // groups) for times in (1, 2))
-            first, last = (state.totals().plus(skipped) for state, skipped in map(run.after, (few, more)))
+        first, last = _totals(run, few, more)
+        if run.core.queued_loads > NEARLY_FULL:
+            longer = -(-QUEUE_INSTRUCTIONS // groups)
+            few, more = more + longer, more + 2 * longer
+            first, last = _totals(run, few, more)
         per = (more - few) * program.copies
         ports = zip(self.parameters.port_names, first.ports, last.ports, strict=True)
         return Simulated(
@@ -164,12 +165,18 @@ class Simulation:
         return watcher.watch(copies, copies * count).timeline
 
 
-def _turns(core: CoreConstants | None, names: Sequence[str]) -> tuple[tuple[int, ...], int]:
-    """Return the places of ports that µops take in turns, if the machine has ports of these names, and the lead."""
+def _totals(run: RepeatedRun, few: int, more: int) -> tuple[Counts, Counts]:
+    """Return what has happened after fewer and after more copies."""
+    first, last = (state.totals().plus(skipped) for state, skipped in map(run.after, (few, more)))
+    return first, last
+
+
+def _taken(core: CoreConstants | None, names: Sequence[str]) -> TakenPorts | None:
+    """Return the ports that µops take in turns, if the machine has ports of these names."""
     known = core.port_turns if core is not None else None
     if known is None or not set(names).issuperset(known.ports):
-        return (), 0
-    return tuple(map(names.index, known.ports)), known.lead
+        return None
+    return TakenPorts({names.index(name): place for place, name in enumerate(known.ports)}, known.lead)
 
 
 def page_cycles(followed: Followed, each: int) -> Fraction:

@@ -4,8 +4,8 @@ Instructions are taken in program order. SUACA shows the same of a simulated pip
 performance of basic blocks", bachelor's thesis, Saarland University 2018).
 
 - **Front end**: cycles in which a µop could have been issued, if it had been delivered.
-- **Buffer**: further cycles until there was an entry in the reorder buffer and in the scheduler. They are caused by the
-  instruction at the head of the reorder buffer that had not yet executed.
+- **Buffer**: further cycles until there was an entry in the reorder buffer, in the scheduler and in the load queue. The
+  instruction at the head of the reorder buffer causes them, if it had not yet executed.
 - **Operand**: cycles from the one after issue until the last operand is ready. The instruction that made it is the
   cause; an operand that another µop of the same instruction made does not count.
 - **Port**: cycles from then until dispatch. Each is caused by the instruction that had the port in that cycle.

@@ -94,9 +94,7 @@ def entries_of_architecture(path: Path, architecture: str) -> tuple[list[Entry],
     Raises:
         DatabaseError: the file has no result of it; the hint names those that there are.
     """
-    entries = list(entries_of(path, architecture))
-    if not entries:
-        entries = list(entries_of(path))
+    entries = list(entries_of(path, architecture)) or list(entries_of(path))  # all, so that the hint names them
     name = as_named(architecture, architectures(entries))
     return list(only(entries, name)), name
 

@@ -151,7 +151,7 @@ class LoadQueue:
     """How many loads can be on their way at a time.
 
     A load takes one of `entries` when it is issued. The entry is free again `cycles` core cycles after the load's data
-    are there; if `in_order`, not before those of all earlier loads are free.
+    are there; if `in_order`, not before those of all earlier loads are free. A number of entries may be fitted, too.
     """
 
     entries: int
@@ -235,10 +235,10 @@ class Transfers:
 
 @dataclass(frozen=True, slots=True)
 class PortTurns:
-    """Ports each of which takes one new µop per cycle, and which µops take in this order.
+    """Ports each of which takes one new µop per cycle, in this order.
 
-    A µop takes the first of its ports that has none yet in this cycle. If each has one, the turns of the next cycle
-    begin. A port is left out if `lead` more µops wait for it than for another one of the µop's ports.
+    A µop with several of these ports takes the one that is first ready for a new µop; of equals, the first in order.
+    A port is left out if `lead` more µops wait for it than for another one of the µop's ports.
     """
 
     ports: tuple[str, ...]

@@ -38,7 +38,7 @@ THREE = 3
 class Queues(Protocol):
     """The state of a core (`simulator.core.core`) that rules read.
 
-    They change only `weights`, `sequence`, `same`, `turn` and `taken`.
+    They change only `weights`, `sequence`, `same` and `free_turns`.
     """
 
     parameters: Parameters
@@ -50,8 +50,7 @@ class Queues(Protocol):
     same: dict[tuple[int, ...], int]
     busy: dict[int, int]
     turns: frozenset[tuple[int, ...]]
-    turn: int
-    taken: int
+    free_turns: list[int]
 
 
 def fewest_waiting(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> int:
@@ -61,23 +60,22 @@ def fewest_waiting(core: Queues, ports: tuple[int, ...], ready: int, free: int) 
 
 
 def in_turns(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> int:
-    """Choose at issue in the order of `Parameters.turns`, if all ports are of these; others have the fewest waiting.
+    """Choose at issue the port that takes a new µop first; of equals, the first in the order of `TakenPorts`.
 
-    Measured on a Zen 4 (`PortTurns`): rows of µops that can use four ports take them in the same order in each cycle.
+    If not all ports are of these, the one with the fewest µops waiting is chosen. On a Zen 4, rows of µops that can use
+    four ports take them in the same order in each cycle (`PortTurns`).
     """
-    order, lead = core.parameters.turns
-    if not set(order).issuperset(ports):
+    taken = core.parameters.port_turns
+    if taken is None or not taken.order.keys() >= set(ports):
         return fewest_waiting(core, ports, ready, free)
-    weights = core.weights
-    most = min(weights[port] for port in ports) // WAITING + lead
-    possible = [port for port in order if port in ports and weights[port] // WAITING < most]
-    if core.cycle > core.turn:
-        core.turn, core.taken = core.cycle, 0
-    left = [port for port in possible if not core.taken >> port & 1]
-    if not left:
-        core.turn, core.taken, left = core.turn + 1, 0, possible
-    core.taken |= 1 << left[0]
-    return left[0]
+    weights, turns, cycle = core.weights, core.free_turns, core.cycle
+    most = min(weights[port] for port in ports) // WAITING + taken.lead
+    port = min(
+        (port for port in ports if weights[port] // WAITING < most),
+        key=lambda one: (max(turns[one], cycle), taken.order[one]),
+    )
+    turns[port] = max(turns[port], cycle) + 1
+    return port
 
 
 def at_dispatch(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> int:

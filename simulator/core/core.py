@@ -160,6 +160,7 @@ class Core:
         "eliminated",
         "fetched",
         "free_slots",
+        "free_turns",
         "front",
         "high_bytes",
         "hint_from",
@@ -179,8 +180,6 @@ class Core:
         "seen",
         "sequence",
         "sharing",
-        "taken",
-        "turn",
         "turns",
         "units",
         "waiting",
@@ -211,8 +210,8 @@ class Core:
         self.committed = 0  # when the last store began its way into the cache: one does per cycle, in order
         self.divider_free, self.eliminated = 0, 0
         self.units: dict[int, int] = {}  # the tick from which each unit is free
-        self.choose = in_turns if parameters.turns[0] else RULES[parameters.binding]
-        self.turn, self.taken = 0, 0  # the cycle whose turns these are, and bits of the ports that have a µop of it
+        self.choose = in_turns if parameters.port_turns is not None else RULES[parameters.binding]
+        self.free_turns = [0] * ports  # the cycle from which each port takes a new µop, where these take turns
         self.remembers = parameters.binding is Binding.FEWEST_WAITING  # when a port was chosen by any µop
         self.turns = frozenset(
             [tuple(sorted(map(parameters.ports.index, group))) for group in parameters.alternating.split()]
@@ -276,7 +275,7 @@ class Core:
             tuple(sorted([cycle - now for cycle in self.loads if cycle > now])),
             (max(0, self.divider_free - now), max(0, self.committed - now)),
             self.eliminated,
-            (self.turn - now, self.taken) if self.turn >= now else (),
+            tuple([max(0, cycle - now) for cycle in self.free_turns]),
             (tuple(self.seen), tuple(self.before), frozenset(self.same.items())),
             self.front.state(now) if self.front is not None else None,
             self.sharing.state(now),
@@ -349,7 +348,7 @@ class Core:
                 locations[targets[0]] = self.committed + latency
                 continue
             elif kind == LOAD:
-                until = self._enter(max(ready, now) + latency)
+                until = self._enter(ready, latency)
                 if until > now:
                     now, free = self._wait(now, until, _ENDLESS), width
                 continue
@@ -475,16 +474,13 @@ class Core:
             return False
         return self.high_bytes.pop(high, None) is not None and what is HighByte.MERGED
 
-    def _enter(self, ready: int) -> int:
-        """Take an entry of the load queue; return the cycle from which it is free.
-
-        The data of the load are there in cycle `ready`, or later if it has to wait for the entry.
-        """
+    def _enter(self, ready: int, latency: int) -> int:
+        """Take an entry of the load queue for a load whose address is `ready` in a cycle; return when it is free."""
         queue = self.load_queue
         if queue is None:
             return 0
         entered = heappop(self.loads) if len(self.loads) >= queue.entries else 0
-        free = max(ready, entered) + queue.cycles
+        free = max(ready, entered) + latency + queue.cycles
         if queue.in_order:
             free = self.last_load = max(free, self.last_load)
         heappush(self.loads, free)

@@ -42,6 +42,14 @@ class Binding(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class TakenPorts:
+    """Ports that µops take in turns (`results.machine.constants.PortTurns`): the place of each in the order."""
+
+    order: Mapping[int, int]
+    lead: int
+
+
+@dataclass(frozen=True, slots=True)
 class Parameters:
     """How wide and deep a core is: µops per cycle at issue and retirement (fused domain), entries, and its rules.
 
@@ -58,8 +66,7 @@ class Parameters:
     - `elimination`: slots for eliminated moves of general-purpose and of vector registers, and moves per cycle.
     - `pipeline`: `cycles` and `all_overwritten` of `results.machine.constants.EliminationSlots` (None: taken slots are
       known at once).
-    - `turns`: ports that µops take in this order, and the lead that leaves one out (`simulator.core.binding.in_turns`;
-      no ports: all are taken by `binding`).
+    - `port_turns`: ports that µops take in turns (None: `binding` chooses all).
     - `load_queue`: how many loads can be on their way (None: any number).
     - `whole_groups`: a cycle issues nothing while the scheduler has fewer free entries than a cycle has issue slots.
     - `merge_ports`: ports of the µop that merges high bytes ("": these are not renamed separately).
@@ -86,7 +93,7 @@ class Parameters:
     elimination: tuple[int, int, int] = (NO_LIMIT, NO_LIMIT, NO_LIMIT)
     pipeline: tuple[int, bool] | None = None
     load_queue: LoadQueue | None = None
-    turns: tuple[tuple[int, ...], int] = ((), 0)
+    port_turns: TakenPorts | None = None
     whole_groups: bool = False
     merge_ports: str = ""
     bypass: BypassDelays | None = None

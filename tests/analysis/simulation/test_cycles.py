@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,6 +21,9 @@ from analysis.simulation.study import NOT_TOLD_APART_CYCLES, Study, cycles_of
 from tests.analysis.machine import block, haswell, reader
 from xed_convert.assembly.assembler import assemble, shipped_assembler
 
+if TYPE_CHECKING:
+    from simulator.machines.machine import Parameters
+
 
 @cache
 def simulation() -> Simulation:
@@ -29,6 +33,12 @@ def simulation() -> Simulation:
 @cache
 def zen_4() -> Tools:
     return Tools.of(open_machine("ZEN4"), shipped_assembler().decoder)
+
+
+def study_of_zen_4(text: str, running: Running) -> Study:
+    tools = zen_4()
+    bounds = tools.analyzer.bounds(tools.reader.block(assemble(text)), running)
+    return Study(tools.simulation, tools.analyzer.follower, bounds)
 
 
 def study(text: str, running: Running = Running.UNROLLED, environment: Environment | None = None) -> Study:
@@ -55,59 +65,61 @@ def test_cycles_follow_from_ports_latencies_and_forwarding(text: str, cycles: in
     assert float(study(text).cycles) == pytest.approx(float(cycles), rel=0.02)
 
 
-CHAIN = "mov rax, [rbx+8]; mov rax, [rax+120]; mov rax, [rax+8]; mov rcx, [rax+16]"
-"""Four loads, each of which makes the next one's address. Iterations do not depend on each other."""
+CHAIN = "mov rax, [rbx+8]; mov rax, [rax+120]; mov rax, [rax+8]; mov rax, [rax+16]; mov rcx, [rax]"
+"""Five loads, each of which makes the next one's address. Iterations do not depend on each other."""
+
+
+def simulated(one: Study, parameters: Parameters) -> float:
+    """Return the cycles on a core with other parameters."""
+    program = one.simulation.programs.program(one.block, one.followed)
+    return float(one.simulation.simulate(program, parameters, loop=one.loop).cycles)
 
 
 def test_chains_of_loads_keep_the_load_queue_full() -> None:
     one = study(CHAIN)
-    without = one.simulation.simulate(
-        one.simulation.programs.program(one.block, one.followed),
-        replace(one.simulation.parameters, load_queue=None),
-        loop=False,
-    )
-    assert one.bounds.cycles == 2  # two ports
-    assert float(without.cycles) == pytest.approx(2, rel=0.03)
-    assert float(one.cycles) == pytest.approx(2.24, rel=0.1)  # BHive: 2.21 to 2.29 on a Haswell
+    assert one.bounds.cycles == 2.5  # two ports
+    assert simulated(one, replace(one.simulation.parameters, load_queue=None)) == pytest.approx(2.5, rel=0.05)
+    assert float(one.cycles) == pytest.approx(3.37, rel=0.1)  # BHive: 3.06 to 3.40 on a Haswell
     (wider,) = [what for what in faster_ways(one) if "load queue" in what.change]
-    assert float(wider.cycles) == pytest.approx(2, rel=0.03)
+    assert float(wider.cycles) == pytest.approx(2.5, rel=0.05)
 
 
-@pytest.mark.parametrize(
-    ("loads", "measured"), [(2, 0.71), (3, 1.11), (5, 2.25), (6, 2.84), (8, 4.36), (10, 6.0), (12, 8.27)]
-)
+@pytest.mark.parametrize(("loads", "measured"), [(5, 2.25), (6, 2.84), (8, 4.36), (10, 6.0), (12, 8.27)])
 def test_chains_of_loads_take_as_long_as_on_a_real_zen_4(loads: int, measured: float) -> None:
-    text = "mov rax, [rbx]" + "; mov rax, [rbx+rax]" * (loads - 1)
-    tools = zen_4()
-    one = tools.reader.block(assemble(text))
-    found = tools.simulation.run(one, tools.analyzer.bounds(one).followed, loop=False)
-    assert float(found.cycles) == pytest.approx(measured, rel=0.08)
+    one = study_of_zen_4("mov rax, [rbx]" + "; mov rax, [rbx+rax]" * (loads - 1), Running.UNROLLED)
+    assert float(one.cycles) == pytest.approx(measured, rel=0.06)
+    assert simulated(one, replace(one.simulation.parameters, load_queue=None)) < measured * 0.94
+
+
+def test_loops_that_fill_the_alus_take_as_long_as_on_a_real_zen_4() -> None:
+    one = study_of_zen_4("xor edx, edx; add rdi, 8; popcnt rdx, [rdi-8]; add eax, edx; cmp rcx, rdi", Running.LOOP)
+    assert float(one.cycles) == pytest.approx(1.0, rel=0.03)
+    assert simulated(one, replace(one.simulation.parameters, port_turns=None)) > 1.2
+
+
+ROTATED = "movsxd rax, [rbx+rcx*4]; vmovups xmm0, [rsi+rax*8]; vmovups xmm1, [rsi+rax*8+16]"
+
+
+@pytest.mark.parametrize("by", [1, 2])
+def test_a_loop_takes_the_same_wherever_its_text_begins(by: int) -> None:
+    lines = ROTATED.split("; ")
+    rotated = "; ".join(lines[by:] + lines[:by])
+    first, other = (study_of_zen_4(text, Running.LOOP) for text in (ROTATED, rotated))
+    assert float(other.cycles) == pytest.approx(float(first.cycles), rel=0.02)
 
 
 @pytest.mark.parametrize(
-    ("text", "measured"),
+    ("text", "expected"),
     [
-        ("xor edx, edx; add rdi, 8; popcnt rdx, [rdi-8]; add eax, edx; cmp rcx, rdi", 1.0),
-        ("add rax, 1; andn rbx, r12, r13; andn rcx, r12, r13; andn rdx, r12, r13", 1.0),
-        ("and edx, 64; cmp edx, 1; sbb eax, eax; and eax, 71; add eax, 93", 2.05),
+        ("mov rax, [rbx]; mov rcx, [rdx]; mov rsi, [rdi]; mov rbp, [r8]", False),
+        ("mov rax, [rcx]; add rcx, 8; add rdx, rax", False),  # the iteration before makes the address
+        ("mov rax, [rbx]; mov rcx, [rax]", True),
+        ("mov rcx, [rax]; mov rax, [rbx]", True),
+        ("mov rax, [rsi]; mov eax, 5; mov rcx, [rax]", False),
     ],
 )
-def test_loops_that_fill_the_alus_take_as_long_as_on_a_real_zen_4(text: str, measured: float) -> None:
-    tools = zen_4()
-    one = tools.reader.block(assemble(text))
-    found = tools.simulation.run(one, tools.analyzer.bounds(one).followed, loop=True)
-    assert float(found.cycles) == pytest.approx(measured, rel=0.03)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "mov rax, [rbx]; mov rcx, [rdx]; mov rsi, [rdi]; mov rbp, [r8]",
-        "mov rax, [rcx]; add rcx, 8; add rdx, rax",  # the address comes from the iteration before
-    ],
-)
-def test_loads_that_wait_for_no_load_take_no_entries(text: str) -> None:
-    assert not has_chain_of_loads(block(text).items)
+def test_chains_of_loads_are_found(text: str, expected: bool) -> None:
+    assert has_chain_of_loads(zen_4().reader.block(assemble(text)).items) is expected
 
 
 def test_a_load_that_is_not_forwarded_waits_for_the_cache() -> None:

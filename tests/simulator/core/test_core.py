@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from results.machine.constants import LoadQueue
 from simulator.core.core import COMMIT, LOAD, NO_PORT, PORT, SHARED, Core, Moment, RepeatedRun
-from simulator.machines.machine import Binding, Parameters
+from simulator.machines.machine import Binding, Parameters, TakenPorts
 from tests.simulator.core.cycle_core import CycleCore
 from tests.simulator.core.random_steps import LOCATIONS, SMALL, steps
 
@@ -159,6 +159,15 @@ def test_moments_say_what_every_uop_went_through() -> None:
     assert log == [(1, 0), (4, 0)]
 
 
+def test_the_data_of_a_load_that_waits_for_an_entry_are_later() -> None:
+    core = Core(replace(HASWELL, load_queue=LoadQueue(entries=1, cycles=10, in_order=True, source="")), 1)
+    issued = []
+    for _ in range(4):
+        core.advance([(LOAD, (), 5, (), (), 0, 0, 0), (NO_PORT, (), 0, (), (0,), 0, 1, 1)])
+        issued.append(core.locations[0])
+    assert issued == [0, 15, 30, 45]
+
+
 @pytest.mark.parametrize(("in_order", "cycles", "taken"), [(False, 30, 1), (True, 60, Fraction(1, 2))])
 def test_a_load_waits_for_an_entry_of_the_load_queue(in_order: bool, cycles: int, taken: Fraction) -> None:
     """The first load keeps its entry for 60 cycles, the second one for 30; in order, both entries are free after 60."""
@@ -171,6 +180,7 @@ def test_a_load_waits_for_an_entry_of_the_load_queue(in_order: bool, cycles: int
 
 
 ALL_FOUR, FIRST_TWO = (0, 1, 2, 3), (0, 1)
+TURNS = TakenPorts({2: 0, 3: 1, 1: 2, 0: 3}, lead=6)
 
 
 @pytest.mark.parametrize(
@@ -183,15 +193,24 @@ ALL_FOUR, FIRST_TWO = (0, 1, 2, 3), (0, 1)
     ],
 )
 def test_ports_are_taken_in_turns(ports: list[tuple[int, ...]], taken: list[int]) -> None:
-    core = Core(replace(HASWELL, issue_width=6, turns=((2, 3, 1, 0), 6)), 1)
+    core = Core(replace(HASWELL, issue_width=6, port_turns=TURNS), 1)
     core.locations[0] = 50
     log: list[tuple[int, int]] = []
     core.advance([(PORT, one, 1, (0,), (), 0, 1, 1) for one in ports], log)
     assert [port for _, port in log] == taken
 
 
+def test_turns_do_not_run_away_from_the_cycle() -> None:
+    """Three µops for two ports, and three for the two others: six per cycle are more than the ports do."""
+    core = Core(replace(HASWELL, issue_width=6, port_turns=TURNS), 1)
+    row = [(PORT, ports, 1, (), (), 0, 1, 1) for ports in ((0, 1), (0, 1), (0, 1), (2, 3), (2, 3), (2, 3))]
+    for _ in range(500):
+        core.advance(row)
+    assert max(core.free_turns) - core.cycle < HASWELL.scheduler
+
+
 def test_a_port_with_many_more_waiting_is_left_out_of_the_turns() -> None:
-    core = Core(replace(HASWELL, issue_width=6, turns=((2, 3, 1, 0), 6)), 1)
+    core = Core(replace(HASWELL, issue_width=6, port_turns=TURNS), 1)
     core.locations[0] = 50
     log: list[tuple[int, int]] = []
     core.advance([*[(PORT, (2,), 1, (0,), (), 0, 1, 1)] * 6, (PORT, ALL_FOUR, 1, (0,), (), 0, 1, 1)], log)
