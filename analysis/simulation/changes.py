@@ -11,7 +11,7 @@ from analysis.bounds.components import Component
 from analysis.whatif import WhatIf, what_ifs
 from results.machine.graph import FLAGS
 from results.ports import fullest
-from simulator.core.core import COMMIT, FETCH, NO_PORT, PORT, SHARED, UNIT
+from simulator.core.core import COMMIT, FETCH, LOAD, NO_PORT, PORT, SHARED, UNIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator
@@ -76,16 +76,15 @@ def _tried(study: Study) -> Iterator[WhatIf]:
         usual, issue_width=usual.issue_width * WITHOUT_LIMIT, retire_width=usual.retire_width * WITHOUT_LIMIT
     )
     deep = replace(
-        usual,
-        reorder_buffer=usual.reorder_buffer * WITHOUT_LIMIT,
-        scheduler=usual.scheduler * WITHOUT_LIMIT,
-        load_queue=None,
+        usual, reorder_buffer=usual.reorder_buffer * WITHOUT_LIMIT, scheduler=usual.scheduler * WITHOUT_LIMIT
     )
     if usual.front is not None:
         unfetched = program.changed(lambda _c, _p, step: None if step[0] == FETCH else step)
         yield tried("front end without limits", unfetched, replace(usual, front=None), lifts=FRONT_END)
     yield tried("issue and retirement without limits", program, wide, lifts={Component.ISSUE})
-    yield tried("reorder buffer, scheduler and load queue without limits", program, deep)
+    yield tried("reorder buffer and scheduler without limits", program, deep)
+    if any(step[0] == LOAD for step in program.steps):
+        yield tried("load queue without limits", program, replace(usual, load_queue=None))
     yield tried("no dependencies", program, lifts={Component.DEPENDENCIES}, independent=True)
     if pages or any(step[0] == COMMIT for step in program.steps):
         memory = simulation.programs.program(study.block, _perfect(study))

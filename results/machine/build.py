@@ -77,15 +77,16 @@ def _with_same_register(variant: InstructionVariant, facts: VariantFacts) -> Map
 def _inherited(form: FormFacts, plain: FormFacts) -> FormFacts:
     """Return the facts about a form, with the ports and µops of the plain form if it has none of its own.
 
-    A form that is quicker than those ports allow uses none: it is done at rename, as a zero idiom is.
+    These may be known in part only. A form that is quicker than the plain form's ports allow uses none: it is done at
+    rename, as a zero idiom is.
     """
-    quicker = (
-        form.throughput is not None and plain.ports is not None and form.throughput < FREE * throughput_of(plain.ports)
-    )
-    same = form.ports is None and form.uops in (None, plain.uops) and not quicker
+    known = plain.ports if plain.ports is not None else plain.some_ports
+    quicker = form.throughput is not None and known is not None and form.throughput < FREE * throughput_of(known)
+    same = form.ports is None and form.some_ports is None and form.uops in (None, plain.uops) and not quicker
     return replace(
         form,
         ports=plain.ports if same else PortUsage({}) if quicker and form.ports is None else form.ports,
+        some_ports=plain.some_ports if same else form.some_ports,
         uops=plain.uops if form.uops is None else form.uops,
         retire_slots=plain.retire_slots if form.retire_slots is None else form.retire_slots,
         decoded=plain.decoded if form.decoded is None else form.decoded,

@@ -39,6 +39,14 @@ def cycles(text: str, architecture: str) -> float:
     return float(Study(simulation, Analyzer(machine).follower, bounds(text, architecture)).cycles)
 
 
+@pytest.mark.parametrize("address", ["rbx", "rbx+rcx", "rbx+rcx*8"])
+def test_loads_with_an_index_use_the_ports_of_loads(address: str) -> None:
+    """Six loads take two cycles on a real Zen 4, in any case: time alone tells three ports of a MOV, and no more."""
+    text = "; ".join(f"mov {name}, [{address}]" for name in ("rax", "rdx", "rsi"))
+    found = bounds(f"{text}; add r8, [rdi]; add r9, [rdi]; add r10, [rdi]", "ZEN4")
+    assert found.cycles_of[Component.PORTS] == 2
+
+
 @pytest.mark.parametrize("architecture", ["ZEN4", "HSW", "SKL"])
 def test_a_scalar_move_between_registers_waits_for_its_destination(architecture: str) -> None:
     alone = cycles("addsd xmm0, xmm0", architecture)
