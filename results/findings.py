@@ -13,6 +13,7 @@ from fractions import Fraction  # noqa: TC003 - files are read by the types of f
 from typing import TypeAlias
 
 from results.model import Characterization, Failure, Form, LatencyKey, PortUsage, Status, Step
+from results.ports import common_part
 
 PortSet: TypeAlias = frozenset[str]
 
@@ -630,9 +631,7 @@ def known_part(failure: Failure) -> PortUsage:
     if isinstance(failure, (Unplaced, Delays)):
         return failure.usage
     if isinstance(failure, Indistinguishable) and not failure.others:
-        first, *rest = (usage.uops for usage in failure.usages)
-        least = {ports: min([count, *(one.get(ports, 0) for one in rest)]) for ports, count in first.items()}
-        return PortUsage({ports: count for ports, count in least.items() if count})
+        return common_part(failure.usages)
     return PortUsage({})
 
 

@@ -52,6 +52,27 @@ def renamed(usage: PortUsage, names: Mapping[str, str]) -> PortUsage:
     return PortUsage(dict(counts))
 
 
+def common_part(usages: Iterable[PortUsage]) -> PortUsage:
+    """Return the µops that each of several usages has.
+
+    A µop may have other ports in each, as long as some are the same: then it is certain that it uses one of all these.
+    So `1*p23`, `1*p2` and `1*p237` have `1*p237` in common.
+    """
+    return reduce(_common, usages)
+
+
+def _common(one: PortUsage, other: PortUsage) -> PortUsage:
+    """Pair the µops of two usages so that each pair has few ports, the same sets first."""
+    left, right = (Counter({ports: n for ports, n in usage.uops.items() if ports}) for usage in (one, other))
+    found: Counter[PortSet] = Counter()
+    pairs = [(len(a | b), sorted(a), sorted(b), a, b) for a in left for b in right if a & b]
+    for *_, a, b in sorted(pairs, key=lambda pair: (pair[0] > len(pair[3] & pair[4]), *pair[:3])):
+        count = min(left[a], right[b])
+        left[a], right[b] = left[a] - count, right[b] - count
+        found[a | b] += count
+    return PortUsage({ports: count for ports, count in found.items() if count})
+
+
 def throughput_of(usage: PortUsage) -> Fraction:
     """Return the least cycles per instruction that the ports allow, exactly.
 

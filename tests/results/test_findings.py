@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from results.database.xml import measurement_attributes
 from results.findings import Indistinguishable, NoPorts, Text, TooManyUsages, Unplaced, known_part
 from results.model import Characterization, Form, PortUsage
@@ -17,6 +19,22 @@ def test_what_all_usages_have_is_certain() -> None:
     assert not known_part(Indistinguishable(usages, others=1)).total  # the others may have nothing of it
     assert not known_part(TooManyUsages(())).total
     assert known_part(Unplaced(usage("1*p01"), slots=3)) == usage("1*p01")
+
+
+@pytest.mark.parametrize(
+    ("usages", "certain"),
+    [
+        (("1*r45", "1*r456", "1*r46"), "1*r456"),  # PUSH on a Zen 4
+        (("1*p01+1*p5", "1*p0+1*p15"), "1*p01+1*p15"),
+        (("2*p01", "1*p0+1*p1"), "2*p01"),
+        (("1*p01+1*p23", "1*p01+1*p5"), "1*p01"),
+        (("", "1*p23"), ""),
+        (("1*p0", "1*p1"), ""),  # no port in common
+    ],
+)
+def test_a_uop_that_has_other_ports_in_each_usage_has_one_of_all(usages: tuple[str, ...], certain: str) -> None:
+    for order in (usages, usages[::-1]):
+        assert str(known_part(Indistinguishable(tuple(map(usage, order))))) == certain
 
 
 def test_it_is_written_for_the_plain_form() -> None:
