@@ -36,6 +36,7 @@ OF_OTHERS = {
     "--now": "systemctl",
     "--show-inst": "llvm-mc",
     "--disassemble": "llvm-mc",
+    "--ignore-unknown": "OSACA",
 }
 """Options of other programs that our code names, and whose they are."""
 
