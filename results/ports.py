@@ -65,8 +65,8 @@ def _common(one: PortUsage, other: PortUsage) -> PortUsage:
     """Pair the µops of two usages so that each pair has few ports, the same sets first."""
     left, right = (Counter({ports: n for ports, n in usage.uops.items() if ports}) for usage in (one, other))
     found: Counter[PortSet] = Counter()
-    pairs = [(len(a | b), sorted(a), sorted(b), a, b) for a in left for b in right if a & b]
-    for *_, a, b in sorted(pairs, key=lambda pair: (pair[0] > len(pair[3] & pair[4]), *pair[:3])):
+    pairs = [(a, b) for a in left for b in right if a & b]
+    for a, b in sorted(pairs, key=lambda pair: (pair[0] != pair[1], len(pair[0] | pair[1]), *map(sorted, pair))):
         count = min(left[a], right[b])
         left[a], right[b] = left[a] - count, right[b] - count
         found[a | b] += count

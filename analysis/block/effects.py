@@ -110,7 +110,7 @@ def effects_of(one: Compiled | None, data: bytes) -> InstructionEffects:
         one.fetched,
         opcode,
         _pointer(one),
-        bool(one.stack_change) and not one.resets_stack,
+        _moves_stack(one),
         not one.stack_change and any("RSP" in (*uop.reads, *uop.writes) for uop in uops),
         tuple(dict.fromkeys(place for uop in uops for place in uop.reads if isinstance(place, str) and place in FLAGS)),
         one.unit,
@@ -118,12 +118,23 @@ def effects_of(one: Compiled | None, data: bytes) -> InstructionEffects:
     )
 
 
+def _moves_stack(one: Compiled) -> bool:
+    """Whether the stack engine changes RSP, so that no µop makes its new value."""
+    return bool(one.stack_change) and not one.resets_stack
+
+
+def _places_read(one: Compiled) -> list[tuple[str, str, int, int]]:
+    """Return the places in memory that an instruction reads: base, index, scale, displacement."""
+    return list(dict.fromkeys(place for uop in one.uops or () for place in uop.reads if isinstance(place, tuple)))
+
+
 def _loads(one: Compiled) -> tuple[LoadAddress, ...]:
     """Return the loads of an instruction, one for each place that it reads: a gather counts as one."""
-    places = dict.fromkeys(place for uop in one.uops or () for place in uop.reads if isinstance(place, tuple))
     of_vectors = any(is_vector(operand) for operand in one.variant.operands if operand.registers)
-    moved = {"RSP"} if one.stack_change and not one.resets_stack else set()
-    return tuple(LoadAddress(tuple(sorted({base, index} - {""} - moved)), of_vectors) for base, index, *_ in places)
+    left_out = {"", "RSP"} if _moves_stack(one) else {""}
+    return tuple(
+        LoadAddress(tuple(sorted({base, index} - left_out)), of_vectors) for base, index, *_ in _places_read(one)
+    )
 
 
 def _pointer(one: Compiled) -> str:
@@ -132,10 +143,10 @@ def _pointer(one: Compiled) -> str:
     Such a load takes a cycle less if its base comes out of a load (Intel's Optimization Reference Manual, chapter 2,
     section on the data cache: displacements below 2048, base register only).
     """
-    places = {place for uop in one.uops or () for place in uop.reads if isinstance(place, tuple)}
+    places = _places_read(one)
     if len(places) != 1 or one.stack_change:
         return ""
-    base, index, _, displacement = places.pop()
+    ((base, index, _, displacement),) = places
     return base if base and not index and 0 <= displacement < 2048 else ""
 
 
@@ -149,7 +160,7 @@ def _outputs(one: Compiled) -> tuple[Output, ...]:
             row = rows.setdefault(target, {})
             for source, cycles in waits.items():
                 row[source] = max(cycles, row.get(source, cycles))
-    if one.stack_change and not one.resets_stack:
+    if _moves_stack(one):
         rows.pop("RSP", None)
     written = max(
         [o.width_bits or 0 for o in one.variant.operands if o.kind is OperandKind.REGISTER and o.written], default=0

@@ -167,7 +167,6 @@ class Core:
         "hint_to",
         "last_load",
         "last_retired",
-        "load_queue",
         "loads",
         "locations",
         "log",
@@ -202,7 +201,6 @@ class Core:
         self.counts, self.divided = [0] * (ports * (len(UopTask) if parameters.by_task else 1)), 0
         self.hint_from, self.hint_to = [0] * ports, [0] * ports
         self.retired = [0] * parameters.reorder_buffer  # when entries were freed; all are free from the start
-        self.load_queue = parameters.load_queue
         self.loads: list[int] = []  # when entries of the load queue become free, a heap
         self.last_load = 0  # and the last of these cycles
         self.log: list[tuple[int, int]] | None = None
@@ -211,7 +209,8 @@ class Core:
         self.divider_free, self.eliminated = 0, 0
         self.units: dict[int, int] = {}  # the tick from which each unit is free
         self.choose = in_turns if parameters.port_turns is not None else RULES[parameters.binding]
-        self.free_turns = [0] * ports  # the cycle from which each port takes a new µop, where these take turns
+        # The cycle from which each port takes a new µop, where µops take them in turns
+        self.free_turns = [0] * ports if parameters.port_turns is not None else []
         self.remembers = parameters.binding is Binding.FEWEST_WAITING  # when a port was chosen by any µop
         self.turns = frozenset(
             [tuple(sorted(map(parameters.ports.index, group))) for group in parameters.alternating.split()]
@@ -249,7 +248,7 @@ class Core:
     @property
     def queued_loads(self) -> Fraction:
         """The share of the load queue's entries that are taken (0 if there is no such queue)."""
-        queue = self.load_queue
+        queue = self.parameters.load_queue
         return Fraction(sum(cycle > self.cycle for cycle in self.loads), queue.entries) if queue else Fraction(0)
 
     def outline(self) -> tuple[object, ...]:
@@ -476,7 +475,7 @@ class Core:
 
     def _enter(self, ready: int, latency: int) -> int:
         """Take an entry of the load queue for a load whose address is `ready` in a cycle; return when it is free."""
-        queue = self.load_queue
+        queue = self.parameters.load_queue
         if queue is None:
             return 0
         entered = heappop(self.loads) if len(self.loads) >= queue.entries else 0
