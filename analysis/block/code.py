@@ -23,7 +23,7 @@ from simulator.core.compiler import BRANCHES, compile_instruction
 from simulator.instructions.locations import GENERAL, location_of
 from xed_convert.assembly.formatting import format_instance
 from xed_convert.errors import DecodingError
-from xed_convert.model import OperandKind
+from xed_convert.model import MemoryAddress, OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -37,7 +37,8 @@ NOPS = frozenset({"NOP", "ENDBR64"})
 
 UNFUSED = frozenset({*BRANCHES, "PREFETCH"})
 """Categories of instructions with which no NOP fuses. Nor does a NOP fuse with instructions that use vectors or the x87
-stack, or have an immediate of 64 bits. Measured on a Zen 4, with rows of instructions and NOPs."""
+stack, have an immediate of 64 bits, or an address relative to RIP. Measured on a Zen 4, with rows of instructions and
+NOPs."""
 
 LONGEST_IMMEDIATE = 32
 """Bits of an immediate that leaves room for a NOP."""
@@ -280,6 +281,8 @@ def _takes_nop(item: Item) -> bool:
     if one is None or one.uops is None or one.variant.category in UNFUSED:
         return False
     operands = one.variant.operands
+    if any(isinstance(value, MemoryAddress) and value.base == "RIP" for value in one.values.values()):
+        return False
     if any(o.kind is OperandKind.IMMEDIATE and (o.width_bits or 0) > LONGEST_IMMEDIATE for o in operands):
         return False
     names = {location_of(name) for o in operands if o.kind is OperandKind.REGISTER for name in o.registers}

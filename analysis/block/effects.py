@@ -21,6 +21,7 @@ from simulator.core.core import TICKS
 from simulator.core.delivery import Fetched, usual_decoding
 from simulator.instructions.locations import is_vector
 from simulator.instructions.opcode import opcode_offset
+from simulator.instructions.stack_pointer import STACK_POINTER, reads_stack_pointer
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ class InstructionEffects:
     """Whether the stack engine changes RSP."""
     uses_stack_pointer: bool = False
     """Whether a µop reads or writes RSP."""
+    reads_stack_pointer: bool = False
+    """Whether it reads RSP as a value, and not only to move it or as a part of an address."""
     flags_read: tuple[str, ...] = ()
     unit: str = ""
     loads: tuple[LoadAddress, ...] = ()
@@ -111,7 +114,8 @@ def effects_of(one: Compiled | None, data: bytes) -> InstructionEffects:
         opcode,
         _pointer(one),
         _moves_stack(one),
-        not one.stack_change and any("RSP" in (*uop.reads, *uop.writes) for uop in uops),
+        not one.stack_change and any(STACK_POINTER in (*uop.reads, *uop.writes) for uop in uops),
+        reads_stack_pointer(one.variant, one.values),
         tuple(dict.fromkeys(place for uop in uops for place in uop.reads if isinstance(place, str) and place in FLAGS)),
         one.unit,
         _loads(one),
@@ -131,7 +135,7 @@ def _places_read(one: Compiled) -> list[tuple[str, str, int, int]]:
 def _loads(one: Compiled) -> tuple[LoadAddress, ...]:
     """Return the loads of an instruction, one for each place that it reads: a gather counts as one."""
     of_vectors = any(is_vector(operand) for operand in one.variant.operands if operand.registers)
-    left_out = {"", "RSP"} if _moves_stack(one) else {""}
+    left_out = {"", STACK_POINTER} if _moves_stack(one) else {""}
     return tuple(
         LoadAddress(tuple(sorted({base, index} - left_out)), of_vectors) for base, index, *_ in _places_read(one)
     )
@@ -161,7 +165,7 @@ def _outputs(one: Compiled) -> tuple[Output, ...]:
             for source, cycles in waits.items():
                 row[source] = max(cycles, row.get(source, cycles))
     if _moves_stack(one):
-        rows.pop("RSP", None)
+        rows.pop(STACK_POINTER, None)
     written = max(
         [o.width_bits or 0 for o in one.variant.operands if o.kind is OperandKind.REGISTER and o.written], default=0
     )

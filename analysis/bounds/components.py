@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from analysis.block.addresses import AddressFollower, Followed
 from analysis.block.uppers import transitions
-from analysis.bounds.dependencies import Cycle, Node, graph_of, search_slowest, synchronizations
+from analysis.bounds.dependencies import Cycle, Node, graph_of, search_slowest, synchronizations, updates_for_values
 from analysis.bounds.front_end import (
     cache_bound,
     cached_of,
@@ -187,7 +187,7 @@ class Analyzer:
 
     def _back_end(self, block: Block, followed: Followed) -> dict[Component, Fraction]:
         """Return the bounds of issue, stores, AVX transitions and divider."""
-        slots = len(synchronizations(block))
+        slots = 0 if updates_for_values(self.core) else len(synchronizations(block, self.core))
         slots += sum(item.effects.slots - fused for item, fused in zip(block.items, block.fused, strict=True))
         found = {Component.ISSUE: Fraction(slots, self.machine.parameters.issue_width)}
         if followed.commit_cycles:

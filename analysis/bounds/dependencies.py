@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from analysis.block.pointers import quick_loads
+from simulator.instructions.stack_pointer import STACK_POINTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from analysis.block.addresses import ForwardedLoad
     from analysis.block.code import Block
     from results.machine.constants import CoreConstants
-
-STACK_POINTER = "RSP"
 
 MOST_EDGES = 10_000_000
 """Edges that the search for the slowest dependency cycle looks at, which takes some seconds. Few blocks need them:
@@ -68,12 +67,13 @@ def graph_of(block: Block, forwardings: Sequence[ForwardedLoad], core: CoreConst
     return _Wiring(block, forwardings, core).nodes
 
 
-def synchronizations(block: Block) -> set[int]:
+def synchronizations(block: Block, core: CoreConstants | None) -> set[int]:
     """Return before which instructions a µop brings RSP up to date with the stack engine.
 
     It does where a µop uses RSP after PUSH, POP, CALL or RET (Agner Fog, "The microarchitecture of Intel, AMD and VIA
-    CPUs", sections on the stack engine).
+    CPUs", sections on the stack engine). Cores of which more is known have their own rule (`StackEngine`).
     """
+    values_only = updates_for_values(core)
     found: set[int] = set()
     behind = any(item.effects.moves_stack for item in block.items)
     for _ in range(2 if behind else 0):
@@ -82,9 +82,17 @@ def synchronizations(block: Block) -> set[int]:
             if item.effects.moves_stack:
                 behind = True
             elif behind and item.effects.uses_stack_pointer:
-                found.add(position)
-                behind = False
+                if item.effects.reads_stack_pointer or not values_only:
+                    found.add(position)
+                    behind = False
+                elif any(STACK_POINTER in output.names for output in item.effects.outputs):
+                    behind = False
     return found
+
+
+def updates_for_values(core: CoreConstants | None) -> bool:
+    """Whether RSP is brought up to date for instructions that read it as a value: their own slots contain that µop."""
+    return core is not None and core.stack_engine is not None and core.stack_engine.every_value
 
 
 class _Wiring:
@@ -108,7 +116,7 @@ class _Wiring:
         for one in forwardings:
             self.stores.setdefault(one.load, []).append(one)
         self.failing = sorted({one.load for one in forwardings if not one.whole})
-        synchronized = synchronizations(block)
+        synchronized = synchronizations(block, core)
         for position, item in enumerate(self.items):
             if position in synchronized:
                 self.nodes.append(Node(position, (STACK_POINTER,), []))

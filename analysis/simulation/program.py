@@ -26,11 +26,12 @@ from analysis.bounds.components import (
     new_address_cycles,
     transition_cycles,
 )
-from analysis.bounds.dependencies import STACK_POINTER, synchronizations
+from analysis.bounds.dependencies import synchronizations, updates_for_values
 from analysis.bounds.front_end import unknown_fetched
 from results.machine.graph import FLAGS
 from simulator.core.compiler import Numbering, steps_of
 from simulator.core.core import COMMIT, FETCH, LOAD, NO_PORT, PORT, TICKS, UNIT
+from simulator.instructions.stack_pointer import STACK_POINTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -136,7 +137,7 @@ class Programs:
         if len(self._numbering) > MOST_LOCATIONS:
             self._begin()
         templates = self._templates_of(block, followed)
-        synchronized = synchronizations(block)
+        synchronized = synchronizations(block, self._core)
         copies = min(MOST_COPIES, max([1, *(one.iterations + (one.store < one.load) for one in forwardings)]))
         places = _Places(block.items, forwardings, copies, len(self._numbering), apart=bool(self._ways))
         groups: list[tuple[int, tuple[Step, ...]]] = []
@@ -279,6 +280,8 @@ class Programs:
         return tuple(found)
 
     def _synchronization(self) -> Step:
+        if updates_for_values(self._core):
+            return (NO_PORT, (), 1, (self._pointer,), (self._pointer,), 0, 0, 0)
         return (PORT, self._stack_ports, 1, (self._pointer,), (self._pointer,), 0, 1, 1)
 
     def _commit(self, location: int) -> Step:

@@ -11,10 +11,10 @@ longest path between two operands is the measured latency:
 
 Here are the rules for forms, and for what is done at rename:
 
-- **A latency of 0**: an instruction with ports has no dependency there. One without ports is an eliminated move; with
-  the same register it is an idiom that breaks the dependency. If its ports are not known, it is a move if it reads only
-  a single register. A move that needs a port with the same register needs that port wherever rename cannot eliminate
-  it.
+- **A latency of 0**: an instruction with ports has no dependency there. One without ports is an eliminated move. If it
+  reads two registers, it is an idiom that breaks the dependency where both are the same. If its ports are not known, it
+  is a move if it reads only a single register. A move that needs a port with the same register needs that port wherever
+  rename cannot eliminate it.
 - **Some ports**: where only some µops are certain, they use their ports beside what the latencies say.
 """
 
@@ -54,7 +54,8 @@ def behaviour_from(variant: InstructionVariant, facts: VariantFacts, core: CoreC
     if same is not None or facts.same_register:
         latencies = latencies_of(variant, _with_same_register(variant, facts), core)
         form = _inherited(same or facts.plain, facts.plain)
-        independent = _form(variant, form, dependencies(latencies, core), facts, core)
+        copies = _has_one_source(variant)  # a move of a register to itself still hands its value on
+        independent = _form(variant, form, latencies if copies else dependencies(latencies, core), facts, core)
         plain = replace(plain, same_register=independent)
         if not plain.port_usage.total and _has_one_source(variant) and len(independent.port_usage.uops) == 1:
             plain = replace(plain, uneliminated=next(iter(independent.port_usage.uops)))

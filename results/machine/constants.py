@@ -183,7 +183,8 @@ class EliminationSlots:
     `general` and `vector` are slots. An eliminated move makes two registers share a physical one. Each shared physical
     register takes a slot until all but one of its registers are overwritten. `per_cycle` is how many moves are
     eliminated in one cycle. Without `high_aliases`, MOVZX is not eliminated if it reads the low byte of a register
-    whose number is also that of a high byte (SPL, BPL, SIL, DIL, R12B to R15B).
+    whose number is also that of a high byte (SPL, BPL, SIL, DIL, R12B to R15B). Where `stack_pointer` names ports, a
+    move from RSP or ESP is not eliminated, but takes one of these.
 
     In code, rename learns `cycles` cycles late which slots are free, and counts every move since then as one more.
     With `all_overwritten`, a general-purpose register keeps its slot until all registers that share it are overwritten.
@@ -197,6 +198,7 @@ class EliminationSlots:
     all_overwritten: bool
     source: str
     per_cycle: int = NO_LIMIT
+    stack_pointer: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +211,19 @@ class PartialRegisters:
     """
 
     merge_ports: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class StackEngine:
+    """Where a µop brings RSP up to date, on cores that do not do so wherever RSP is used behind PUSH and POP.
+
+    With `every_value`, it does so for each instruction that reads RSP as a value, once per cycle. It takes an issue
+    slot and no port, and a cycle more behind PUSH and POP. Moves and addresses have what these added already. But LEA
+    that adds RSP and an index, without a displacement, reads a value.
+    """
+
+    every_value: bool
     source: str
 
 
@@ -347,6 +362,7 @@ class CoreConstants:
     transitions: Transitions | None = None
     merge_optimization: MergeOptimization | None = None
     transfers: Transfers | None = None
+    stack_engine: StackEngine | None = None
     port_turns: PortTurns | None = None
     front_end: FrontEnd | None = None
     uop_cache: UopCache | None = None
@@ -367,6 +383,7 @@ _TABLES: dict[str, type[Any]] = {
     "transitions": Transitions,
     "merge_optimization": MergeOptimization,
     "transfers": Transfers,
+    "stack_engine": StackEngine,
     "port_turns": PortTurns,
     "front_end": FrontEnd,
     "uop_cache": UopCache,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from results.machine.graph import Endpoint, ModelError, tracked, with_index, with_later_loads
+from results.machine.graph import Endpoint, ModelError, UopKind, tracked, with_index, with_later_loads
 from results.machine.occupied import access_units, data_paths, is_wide
 from results.model import LatencyPart
 from simulator.core.core import (
@@ -37,6 +37,7 @@ from simulator.instructions.locations import (
     width_of,
 )
 from simulator.instructions.opcode import OPERAND_SIZE, opcode_offset, prefix_bytes
+from simulator.instructions.stack_pointer import copies_stack_pointer, reads_stack_pointer
 from simulator.instructions.transfers import transfer_unit
 from simulator.machines.units import task_of
 from xed_convert.model import MemoryAddress, OperandKind
@@ -185,6 +186,8 @@ def compile_instruction(
         behaviour = behaviour.indexed
     uops = tuple(with_index(uop, indexed, machine.parameters.no_index) for uop in behaviour.uops)
     uops = _with_complex_addresses(uops, variant, values, machine.parameters.front)
+    uops = _with_stack_pointer(uops, variant, values, machine)
+    updates = int(_updates_stack_pointer(variant, values, machine.parameters.front))
     apart = bool(machine.parameters.merge_ports)
     locator = _Locator(variant, values, pushed=turn < 0, apart=apart)
     port_index = {port: number for number, port in enumerate(machine.parameters.ports)}
@@ -194,15 +197,17 @@ def compile_instruction(
         values,
         size_bytes,
         tuple(_located(uop, locator, port_index, by_task=by_task) for uop in uops),
-        max(1, min(behaviour.slots, machine.parameters.reorder_buffer)),  # more slots could never retire together
+        max(1, min(behaviour.slots + updates, machine.parameters.reorder_buffer)),  # more could never retire together
         behaviour.eliminated_share,
         locator.stack_change,
         locator.resets_stack(),
         turn,
         _fuses(variant, values, behaviour, machine),
         behaviour.fuses_with,
-        round(behaviour.occupies * TICKS),
-        _shared_unit(variant, behaviour, machine.parameters.front),
+        max(round(behaviour.occupies * TICKS), updates * TICKS),
+        STACK_ENGINE
+        if updates and not behaviour.occupies
+        else _shared_unit(variant, behaviour, machine.parameters.front),
         _fetched(variant, values, behaviour, data, machine),
         uneliminated=tuple(sorted(port_index[port] for port in behaviour.uneliminated)),
         partial=locator.partial_access(),
@@ -236,6 +241,9 @@ def _limits(variant: InstructionVariant, core: CoreConstants) -> bool:
     """Whether data paths can limit an instruction although its ports do not."""
     return is_wide(variant, core) or bool(access_units(variant, core))
 
+
+STACK_ENGINE = "stack engine"
+"""The unit that brings RSP up to date for one instruction after another."""
 
 HIGH_ALIASES = frozenset({"SPL", "BPL", "SIL", "DIL", "R12B", "R13B", "R14B", "R15B"})
 """Low bytes of the registers whose number is that of AH, CH, DH or BH without REX."""
@@ -334,6 +342,30 @@ def _with_complex_addresses(
     loaded = {one.index for one in variant.operands if one.kind is OperandKind.MEMORY and one.read}
     late = {index for index in loaded if _is_complex(values.get(index))}
     return tuple(with_later_loads(uop, late, core.memory.complex_address_cycles) for uop in uops) if late else uops
+
+
+def _updates_stack_pointer(
+    variant: InstructionVariant, values: Mapping[int, OperandValue], core: CoreConstants | None
+) -> bool:
+    """Whether a µop brings RSP up to date before an instruction, because that reads it as a value."""
+    engine = core.stack_engine if core is not None else None
+    return engine is not None and engine.every_value and reads_stack_pointer(variant, values)
+
+
+def _with_stack_pointer(
+    uops: tuple[Uop, ...],
+    variant: InstructionVariant,
+    values: Mapping[int, OperandValue],
+    machine: MachineModel,
+) -> tuple[Uop, ...]:
+    """Return a move with a port if it is from the stack pointer, on cores where rename does not eliminate that."""
+    core = machine.parameters.front
+    named = core.elimination.stack_pointer if core is not None else ()
+    letters = dict(zip(machine.parameters.port_names, machine.parameters.ports, strict=True))
+    if not named or not letters.keys() >= set(named) or not copies_stack_pointer(variant, values):
+        return uops
+    is_move = [(uop.ports, uop.latency, uop.kind) for uop in uops] == [(frozenset(), 0, UopKind.COMPUTE)]
+    return (replace(uops[0], ports=frozenset(letters[name] for name in named), latency=1),) if is_move else uops
 
 
 def _is_complex(place: OperandValue | None) -> bool:

@@ -278,6 +278,9 @@ def test_a_byte_of_a_register_numbered_like_a_high_byte_may_need_a_port(
         ("movaps xmm0, [rsi]; nop; xor ecx, ecx; nop; xor edx, edx; nop", 4),
         ("mov rax, 0x123456789abcdef; nop", 2),
         ("prefetcht0 [rsi]; nop", 2),
+        ("lea rax, [rip+8]; nop", 2),
+        ("mov rax, [rip+8]; nop", 2),
+        ("lea rax, [rbx+0x1234]; nop", 1),
         ("jmp .+2; nop", 2),
     ],
 )
@@ -285,6 +288,12 @@ def test_on_a_zen_4_a_nop_fuses_with_the_instruction_before(text: str, expected:
     """Measured on an EPYC (19-11-1): each takes so many sixths of a cycle, where nothing else takes longer."""
     assert bounds(text, "ZEN4").cycles_of[Component.ISSUE] == Fraction(expected, 6)
     assert bounds(text, "ZEN3").cycles_of[Component.ISSUE] == Fraction(len(text.split(";")), 6)
+
+
+@pytest.mark.parametrize("architecture", ["ZEN3", "ZEN4", "ZEN5", "HSW"])
+def test_a_register_moved_to_itself_keeps_its_value_waiting(architecture: str) -> None:
+    assert bounds("mov eax, eax; shl rax, 4", architecture).cycles_of[Component.DEPENDENCIES] >= 1
+    assert bounds("xor eax, eax; shl rax, 4", architecture).cycles_of[Component.DEPENDENCIES] == 0
 
 
 @pytest.mark.parametrize(("architecture", "slots"), [("ZEN4", 25), ("ZEN3", 49)])

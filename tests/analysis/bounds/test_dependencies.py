@@ -125,5 +125,5 @@ def test_a_load_that_is_not_forwarded_waits_for_all_that_retires_before_the_stor
 )
 def test_the_stack_pointer_is_brought_up_to_date_where_it_is_used(text: str, positions: set[int], cycles: int) -> None:
     found = bounds(text)
-    assert synchronizations(found.block) == positions
+    assert synchronizations(found.block, None) == positions
     assert found.cycles_of[Component.DEPENDENCIES] == cycles

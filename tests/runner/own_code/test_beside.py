@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from itertools import product
 
 import pytest
 
@@ -13,6 +14,7 @@ from runner.own_code.analyzing.analyzed import tools_for
 from runner.own_code.analyzing.beside import NAMES, beside, measure_code, predict_copies, without_jump
 from runner.own_code.blocks import BlockMode
 from tests.runner.cli.commands import need_catalogue
+from xed_convert.assembly.assembler import assemble
 
 CHAIN = bytes.fromhex("480fafc3480fafc1")
 
@@ -76,3 +78,30 @@ def test_copies_of_an_address_relative_to_rip_lead_elsewhere(how: PredictionMode
     tools = tools_for("ZEN4", None, MEASURED)
     found = predict_copies(bytes.fromhex("8125cba53500fff3ffff"), BlockMode.UNROLLED, tools, how)
     assert found == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("mov rdi, rsp; mov rbx, rsp; mov rcx, rsp", 0.75),
+        ("mov rsp, rbp; mov rbp, rsp", 1),
+        ("mov rsp, rbp", 1 / 6),
+        ("lea rdi, [rsp]; lea rbx, [rsp]", 0.5),
+        ("lea rdi, [rsp+rcx]; lea rbx, [rsp+rcx]", 2),
+        ("lea rdi, [rsp+rcx+8]", 0.5),
+        ("mov rdi, [rsp+rcx*8]", 1 / 3),
+        ("cmp rdi, rsp", 1),
+        ("cmp rdi, rsp; cmp rsi, rsp", 2),
+        ("mov [rbx], rsp", 1),
+        ("push rsp", 1),
+        ("add rsp, 8; xor eax, eax; xor ecx, ecx; xor edx, edx; xor esi, esi; xor ebp, ebp", 7 / 6),
+        ("cmp rdi, rsp; add rsp, 8", 2),
+        ("push rax; mov rcx, [rsp+8]; lea rsp, [rsp+8]", 1),
+        ("push rax; add rsp, 8", 2),
+    ],
+)
+def test_the_stack_pointer_of_a_zen_4_as_measured(text: str, expected: float) -> None:
+    """Cycles per copy of rows on an EPYC (19-11-1), by `uopscope measure --blocks`."""
+    tools, code = tools_for("ZEN4", None, MEASURED), assemble(text)
+    for mode, how in product(BlockMode, PredictionMode):
+        assert predict_copies(code, mode, tools, how) == pytest.approx(expected, rel=0.03)
