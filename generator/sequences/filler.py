@@ -45,7 +45,7 @@ class SlotFiller:
     length_bytes: int = 0
 
     def lines(self, instructions: InstructionFactory, lengths: Sequence[int]) -> list[Line]:
-        """Return a line of each of these lengths in bytes, or the shortest one where nothing is as short.
+        """Return a line of each of these lengths in bytes (0: any), or the shortest one where nothing is as short.
 
         Raises:
             UopscopeError: the catalogue lacks the instruction.
@@ -53,10 +53,9 @@ class SlotFiller:
         return [self._line(instructions, place, length) for place, length in enumerate(lengths)]
 
     def _line(self, instructions: InstructionFactory, place: int, length: int) -> Line:
-        nop = instructions.line(NOP)
-        if self.string == NOP or length == len(nop.code):
-            return padded(nop, length)
-        if length == SHORT_LENGTH:
+        if self.string == NOP:
+            return padded(instructions.line(NOP), length)
+        if 0 < length <= SHORT_LENGTH:  # in the place of a single byte, too: a NOP may take no slot of its own
             return instructions.line(SHORT_MOVE, SHORT_RESULTS[place % len(SHORT_RESULTS)], SHORT_SOURCE)
         return padded(instructions.line(self.string, RESULTS[place % len(RESULTS)], SOURCE), length)
 

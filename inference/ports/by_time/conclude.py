@@ -87,7 +87,7 @@ def doubt(probe: TimedProbe, usage: PortUsage, answers: tuple[Confined, ...]) ->
     if len(alike) > 1:
         return Indistinguishable(tuple(alike), 0, answers)
     is_whole = usage.total >= probe.most_slots and not _may_hide_uop(probe, usage)
-    return None if is_whole else Unplaced(usage, probe.slots)
+    return None if is_whole else Unplaced(usage, probe.slots if probe.has_time_for_slots else None)
 
 
 def _named(probe: TimedProbe, possible: Iterable[PortUsage], answers: tuple[Confined, ...]) -> Failure:

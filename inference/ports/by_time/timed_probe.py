@@ -150,6 +150,11 @@ class TimedProbe:
         return not inner or inner[-1] - inner[0] <= WAITS
 
     @property
+    def has_time_for_slots(self) -> bool:
+        """Whether its throughput allows its slots: no instruction is done faster than it is issued, but for noise."""
+        return self.slots is not None and self.slots <= self.slowest * self.machine.width
+
+    @property
     def passing(self) -> Fraction:
         """How many slots per cycle other instructions have beside it: the issue width, if nothing holds them up.
 

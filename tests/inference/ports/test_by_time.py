@@ -47,7 +47,7 @@ from inference.ports.by_time.published import published_names
 from inference.ports.by_time.slots import slots_among_filler
 from inference.ports.by_time.timed_probe import TimedProbe
 from inference.ports.infer import PortConclusion
-from results.findings import Confined, Indistinguishable, OnlyBounds, TooNoisy
+from results.findings import Confined, Indistinguishable, OnlyBounds, TooNoisy, Unplaced
 from results.machine.constants import core_of
 from results.model import PortUsage, Status, port_set_name
 from results.ports import joined, throughput_of
@@ -880,6 +880,18 @@ def test_a_usage_is_stated_if_no_slot_may_hide_a_uop(
     probe = TimedProbe(machine, catalogue.by_string(string), throughput_of(stated), components(s.ports for s in sets))
     probe.slots = probe.most_slots = slots
     assert (doubt(probe, stated, ()) is None) == is_whole
+
+
+@pytest.mark.parametrize(("cycles", "slots"), [(Fraction(1, 6), None), (Fraction(1, 3), 2), (Fraction(33, 100), 2)])
+def test_slots_for_which_the_throughput_leaves_no_time_are_not_stated(
+    catalogue: Catalogue, cycles: Fraction, slots: int | None
+) -> None:
+    """Two slots of six per cycle take a third of a cycle."""
+    one = TimedSet(frozenset("0123"), ("ANDN (R64, R64, R64)",), {}, frozenset({"GPR"}))
+    machine = TimedMachine(6, SlotFiller("NOP"), Fraction(1, 100), (one,))
+    probe = TimedProbe(machine, catalogue.by_string("CLC"), cycles, components([one.ports]))
+    probe.slots = probe.most_slots = 2
+    assert doubt(probe, PortUsage({}), ()) == Unplaced(PortUsage({}), slots)
 
 
 def test_registers_whose_instructions_are_done_more_often_than_a_set_allows_are_not_blockable(
