@@ -641,6 +641,12 @@ def certain_ports(failures: Iterable[Failure]) -> PortUsage:
     return next((part for part in parts if part.total), PortUsage({}))
 
 
+def issue_slots(failures: Iterable[Failure]) -> int | None:
+    """Return the issue slots of an instruction of which not all ports are known, None if they are not known either."""
+    whys = (one.why for one in failures if isinstance(one, NoPorts) and one.form is Form.PLAIN)
+    return next((why.slots for why in whys if isinstance(why, Unplaced)), None)
+
+
 def is_by_time(result: Characterization) -> bool:
     """Whether its ports, or those µops of it that are certain, were found by time alone: µops were not counted then."""
     return bool(result.attributes.get("ports_by_time")) or (

@@ -55,17 +55,20 @@ def renamed(usage: PortUsage, names: Mapping[str, str]) -> PortUsage:
 def common_part(usages: Iterable[PortUsage]) -> PortUsage:
     """Return the µops that each of several usages has.
 
-    A µop may have other ports in each, as long as some are the same: then it is certain that it uses one of all these.
-    So `1*p23`, `1*p2` and `1*p237` have `1*p237` in common.
+    A µop may have other ports in each, as long as some are the same, or a set of a usage has all of them. Then it is
+    certain that it uses one of all these. So `1*p23`, `1*p2` and `1*p237` have `1*p237` in common, and `1*p0+1*p1` and
+    `2*p01` have `2*p01`.
     """
-    return reduce(_common, usages)
+    listed = list(usages)
+    known = {ports for usage in listed for ports in usage.uops}
+    return reduce(lambda one, other: _common(one, other, known), listed)
 
 
-def _common(one: PortUsage, other: PortUsage) -> PortUsage:
+def _common(one: PortUsage, other: PortUsage, known: Iterable[PortSet]) -> PortUsage:
     """Pair the µops of two usages so that each pair has few ports, the same sets first."""
     left, right = (Counter({ports: n for ports, n in usage.uops.items() if ports}) for usage in (one, other))
     found: Counter[PortSet] = Counter()
-    pairs = [(a, b) for a in left for b in right if a & b]
+    pairs = [(a, b) for a in left for b in right if a & b or any(a | b <= ports for ports in known)]
     for a, b in sorted(pairs, key=lambda pair: (pair[0] != pair[1], len(pair[0] | pair[1]), *map(sorted, pair))):
         count = min(left[a], right[b])
         left[a], right[b] = left[a] - count, right[b] - count

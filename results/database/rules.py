@@ -25,7 +25,7 @@ FORMS = "|".join(form.suffix for form in SPECIAL_FORMS)
 INTEGER_ATTRIBUTES = re.compile(
     r"(uops|uops_retire_slots|uops_MITE|uops_MS|div_cycles|complex_decoder|available_simple_decoders)"
     rf"({FORMS})?"
-    r"|(some_)?ports_by_time"
+    r"|(some_)?ports_by_time|issue_slots"
     r"|(slower|faster)_with_\w+|slower_after_\w+|bypass_\w+"
 )
 LATENCY_CYCLES = re.compile(r"((min_|max_)?cycles(_(addr|addr_index|mem))?|(min_|max_)cycles_\w+?)(_same_reg)?")

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from results.database.reader import Analysis, ArchitectureResult, Entry, LatencyRow
-from results.findings import Stated, certain_ports, is_by_time
+from results.findings import Stated, certain_ports, is_by_time, issue_slots
 from results.model import Form, LatencyPart
 from results.sentences import failure, reason
 from results.whole_cycles import whole_cycles
@@ -60,6 +60,8 @@ def measurement_attributes(result: Characterization) -> dict[str, str]:
         attributes["some_ports"] = certain
         if is_by_time(result):
             attributes["some_ports_by_time"] = "1"
+    if (slots := issue_slots(result.failures)) is not None:
+        attributes["issue_slots"] = str(slots)
     if result.macro_fusible:
         attributes["macro_fusible"] = ";".join(result.macro_fusible)
     for form in Form:  # the rule `divider` of results.database.rules

@@ -267,7 +267,8 @@ class FrontEnd:
 
     The predecoder takes a block of `block_bytes` at a time and finds up to `predecoded` instructions per cycle in it;
     a prefix that changes the length costs `length_changing_cycles`. The instruction queue has `instruction_queue`
-    entries, the queue of µops `uop_queue`. Of the decoders, `simple_decoders` take simple instructions only. With
+    entries, the queue of µops `uop_queue`. Of the decoders, `simple_decoders` take simple instructions only. Where
+    nothing else is known of an instruction, it is simple with up to `simple_uops` µops in the fused domain. With
     `fusible_last` an instruction that could fuse with a jump may be taken by the last decoder. POP RSP and POP R12 need
     the first decoder; with `pop_ends_group` no other one decodes anything in that cycle. An instruction is decoded at
     the earliest `decode_delay` cycles after it is predecoded.
@@ -287,6 +288,7 @@ class FrontEnd:
     decode_delay: int
     uop_queue: int
     source: str
+    simple_uops: int = 1
     clusters: int = 1
     stretch: int = NO_LIMIT
 

@@ -52,9 +52,9 @@ class Cycles:
 class FormFacts:
     """What is known of one form: port usage, µops executed, and how the front end takes it.
 
-    `simple` is how many simple decoders can work beside the complex one, where that is needed. `throughput` is the
-    least measured time in core cycles per instruction. `some_ports` are the µops that are certain where `ports` is not
-    known.
+    `retire_slots` are issue slots if these were found by time. `simple` is how many simple decoders can work beside the
+    complex one, where that is needed. `throughput` is the least measured time in core cycles per instruction.
+    `some_ports` are the µops that are certain where `ports` is not known.
     """
 
     ports: PortUsage | None = None
@@ -133,6 +133,8 @@ def _form(values: Mapping[str, str], form: Form) -> FormFacts | None:
     known = (ports, uops, slots, decoded, microcoded, *times)
     if form is not Form.PLAIN and all(value is None for value in known):
         return None
+    if form is Form.PLAIN and slots is None and "issue_slots" in values:
+        slots = int(values["issue_slots"])
     usage = PortUsage.parse(ports) if ports is not None else PortUsage({}) if uops == 0 else None
     needs = values.get(f"complex_decoder{form.suffix}") == "1"
     some = PortUsage.parse(values["some_ports"]) if form is Form.PLAIN and "some_ports" in values else None

@@ -276,7 +276,7 @@ def _fetched(
     named = behaviour.fuses_with
     jump = variant.category in BRANCHES
     opcode = opcode_offset(data)
-    decoding = behaviour.decoding or usual_decoding(behaviour.slots)
+    decoding = behaviour.decoding or usual_decoding(behaviour.slots, core.front_end)
     if variant.iclass == "POP" and data[opcode : opcode + 1] == POP_STACK_POINTER:
         decoding = replace(decoding, complex=True, simple=0 if core.front_end.pop_ends_group else None)
     wide = any(o.kind is OperandKind.IMMEDIATE and o.width_bits == 16 for o in variant.operands)

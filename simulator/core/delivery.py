@@ -41,7 +41,7 @@ from results.machine.graph import Decoding
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from results.machine.constants import CoreConstants, UopCache
+    from results.machine.constants import CoreConstants, FrontEnd, UopCache
 
 LINE_BYTES = 64
 """Bytes of a cache line: an address counts modulo this. Blocks and windows divide it."""
@@ -107,11 +107,11 @@ class Fetched:
         )
 
 
-def usual_decoding(slots: int) -> Decoding:
-    """Return how an instruction is decoded if only its number of fused-domain µops is known."""
+def usual_decoding(slots: int, front: FrontEnd | None = None) -> Decoding:
+    """Return how an instruction is decoded by a front end if only its number of fused-domain µops is known."""
     if slots > MOST_DECODED:
         return Decoding(0, slots, complex=True, simple=0)
-    return Decoding(slots, complex=slots > 1)
+    return Decoding(slots, complex=slots > (front.simple_uops if front is not None else 1))
 
 
 class CodeLayout:

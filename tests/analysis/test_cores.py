@@ -290,6 +290,13 @@ def test_on_a_zen_4_a_nop_fuses_with_the_instruction_before(text: str, expected:
     assert bounds(text, "ZEN3").cycles_of[Component.ISSUE] == Fraction(len(text.split(";")), 6)
 
 
+def test_slots_that_time_tells_are_issued_and_any_decoder_of_a_zen_4_takes_two() -> None:
+    """XCHG has two slots. It and two XORs take 0.75 cycles where they are decoded (measured), and 2/3 by issue."""
+    found = bounds("xchg r8d, r9d; xor eax, eax; xor ecx, ecx", "ZEN4")
+    assert found.cycles_of[Component.DECODERS] == Fraction(3, 4)
+    assert found.cycles_of[Component.ISSUE] == Fraction(2, 3)
+
+
 @pytest.mark.parametrize("architecture", ["ZEN3", "ZEN4", "ZEN5", "HSW"])
 def test_a_register_moved_to_itself_keeps_its_value_waiting(architecture: str) -> None:
     assert bounds("mov eax, eax; shl rax, 4", architecture).cycles_of[Component.DEPENDENCIES] >= 1

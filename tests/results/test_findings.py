@@ -30,6 +30,8 @@ def test_what_all_usages_have_is_certain() -> None:
         (("1*p01+1*p23", "1*p01+1*p5"), "1*p01"),
         (("", "1*p23"), ""),
         (("1*p0", "1*p1"), ""),  # no port in common
+        (("1*r0+1*r1", "1*r01+1*r0", "1*r01+1*r1", "2*r01"), "2*r01"),  # BTS (R64, I8) on a Zen 4
+        (("1*r0+1*r1", "1*r0+1*r2"), "1*r0"),  # r1 and r2 are in no common set
     ],
 )
 def test_a_uop_that_has_other_ports_in_each_usage_has_one_of_all(usages: tuple[str, ...], certain: str) -> None:
@@ -40,9 +42,11 @@ def test_a_uop_that_has_other_ports_in_each_usage_has_one_of_all(usages: tuple[s
 def test_it_is_written_for_the_plain_form() -> None:
     why = Unplaced(usage("1*r01"), slots=1)
     found = measurement_attributes(Characterization("", "", "", failures=(NoPorts(Form.PLAIN, why),)))
-    assert found == {"some_ports": "1*r01", "some_ports_by_time": "1"}
+    assert found == {"some_ports": "1*r01", "some_ports_by_time": "1", "issue_slots": "1"}
+    open_ = Characterization("", "", "", failures=(NoPorts(Form.PLAIN, Unplaced(usage(""), slots=None)),))
+    assert measurement_attributes(open_) == {}
     # Where µops were counted, their ports were, too
     counted = Characterization("", "", "", uops=2, failures=(NoPorts(Form.PLAIN, why),))
-    assert measurement_attributes(counted) == {"uops": "2", "some_ports": "1*r01"}
+    assert measurement_attributes(counted) == {"uops": "2", "some_ports": "1*r01", "issue_slots": "1"}
     indexed = Characterization("", "", "", failures=(NoPorts(Form.INDEXED, why), NoPorts(Form.PLAIN, Text("nothing"))))
     assert measurement_attributes(indexed) == {}
