@@ -6,6 +6,7 @@ The simulator executes it, analysis reads it. Reading order:
 - `constants`: a microarchitecture's widths, queues and front end (`CoreConstants`), from `cores/*.toml`;
 - `facts`: the numbers of an instructions.xml about one variant on one architecture;
 - `resources`: gives letters to ports that were inferred by time;
+- `round_trips`: latencies from one kind of register to another, of which only sums are known;
 - `build`: makes graphs of µops out of these facts, by the next ones;
 - `kept`: results that wait for their own register;
 - `roles`: which µops load, store and compute;

@@ -22,6 +22,7 @@ from results.machine.constants import core_of
 from results.machine.facts import facts_of, shortened
 from results.machine.graph import ModelError
 from results.machine.resources import with_resources
+from results.machine.round_trips import corrections, with_round_trips
 from results.model import LatencyPart, PortUsage
 from xed_convert.garbage import without_collection
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from results.machine.constants import CoreConstants
     from results.machine.facts import VariantFacts
     from results.machine.graph import Behaviour
+    from results.machine.round_trips import Crossing
     from results.model import Provenance
     from xed_convert.model import InstructionVariant
 
@@ -53,8 +55,8 @@ class FileRow:
 class MachineFile:
     """A machine read from a file: the constants of its core, and a behaviour per variant.
 
-    Values of the file that cannot be true are left out. With `shortest`, latencies that are upper bounds count as one
-    cycle.
+    Values of the file that cannot be true are left out. Upper bounds from one kind of register to another are longer
+    than the part of a round trip that they get, by `longer`. With `shortest`, every other bound counts as one cycle.
     """
 
     architecture: str
@@ -63,6 +65,7 @@ class MachineFile:
     provenances: tuple[Provenance, ...]
     by_key: Mapping[str, FileRow]
     by_string: Mapping[str, FileRow]
+    longer: Mapping[Crossing, int] = field(default_factory=dict)
     shortest: bool = False
     _facts: dict[str, VariantFacts | None] = field(default_factory=dict, repr=False)
     _behaviours: dict[str, Behaviour | None] = field(default_factory=dict, repr=False)
@@ -77,7 +80,7 @@ class MachineFile:
         return any("macro_fusible" in (row.result.measurement or {}) for row in self.by_string.values())
 
     def with_shortest_latencies(self) -> MachineFile:
-        """Return the same machine with every latency that is an upper bound as short as it can be."""
+        """Return the same machine with every latency of which only an upper bound is known as short as it can be."""
         return replace(self, shortest=True, _facts={}, _behaviours={})
 
     def row(self, variant: InstructionVariant) -> FileRow | None:
@@ -100,7 +103,9 @@ class MachineFile:
                 raise ModelError(f"{self.source}: {variant.string}: {error}") from error
             if found is not None:
                 found = replace(found, fusion_known=self.fusion_known)
-            self._facts[variant.string] = shortened(found) if found is not None and self.shortest else found
+                found = with_round_trips(variant, found, self.longer)
+                found = shortened(found) if self.shortest else found
+            self._facts[variant.string] = found
         return self._facts[variant.string]
 
     def behaviour(self, variant: InstructionVariant) -> Behaviour | None:
@@ -156,6 +161,7 @@ def read_machine(path: Path, architecture: str = "", core: CoreConstants | None 
         path.name,
         tuple(one for one in read_provenances(path) if one.architecture == name),
         *_tables(found),
+        longer=corrections(found),
     )
 
 
