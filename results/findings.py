@@ -554,10 +554,14 @@ class Unplaced(Failure):
 
 @dataclass(frozen=True, slots=True)
 class Delays(Failure):
-    """By time alone: it delays µops on `sets` for longer than µops of its own would; `usage` are those on others."""
+    """By time alone: it delays µops on `sets` for longer than µops of its own would; `usage` are those on others.
+
+    `slots` is the number of issue slots (None: not known).
+    """
 
     sets: tuple[PortSet, ...]
     usage: PortUsage
+    slots: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -644,7 +648,7 @@ def certain_ports(failures: Iterable[Failure]) -> PortUsage:
 def issue_slots(failures: Iterable[Failure]) -> int | None:
     """Return the issue slots of an instruction of which not all ports are known, None if they are not known either."""
     whys = (one.why for one in failures if isinstance(one, NoPorts) and one.form is Form.PLAIN)
-    return next((why.slots for why in whys if isinstance(why, Unplaced)), None)
+    return next((why.slots for why in whys if isinstance(why, (Unplaced, Delays))), None)
 
 
 def is_by_time(result: Characterization) -> bool:

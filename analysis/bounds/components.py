@@ -55,7 +55,7 @@ class Component(StrEnum):
     TRANSITIONS = "AVX transitions"
 
 
-TO_PORT = frozenset({TransferUnit.TO_GENERAL, TransferUnit.SIGNS})
+TO_PORT = frozenset({TransferUnit.TO_GENERAL, TransferUnit.TO_FLAGS})
 """The units of transfers that end in a general-purpose register."""
 
 NEW_ADDRESSES = "lines under another address"

@@ -239,8 +239,8 @@ class MergeOptimization:
 class Transfers:
     """What transfers share (`simulator.instructions.transfers`), where their ports are not known.
 
-    `apart` are mnemonics (without V) that have another unit on the way to general-purpose registers. A result comes in
-    through `port`. Other µops that may use it are spread over their ports as if no transfer came.
+    `apart` are mnemonics (without V) that go to general-purpose registers by the unit of transfers to flags. A result
+    comes in through `port`. Other µops that may use it are spread over their ports as if no transfer came.
     """
 
     apart: tuple[str, ...]

@@ -1,7 +1,10 @@
 """Values on their way from vector and mask registers to general-purpose registers and flags, and back.
 
 Time alone does not tell the ports of such instructions. But different ones keep each other waiting: MOVQ RDX, XMM0 and
-CVTTSD2SI RAX, XMM1 take two cycles together on a Zen 4. So they share a unit.
+CVTTSD2SI RAX, XMM1 take two cycles together on a Zen 4, and so do COMISD and PTEST. So they share a unit.
+
+One of each unit takes a cycle, or up to two and a quarter, depending on the issue slots. COMISD and MOVD take 0.96
+cycles in this order, and 2.00 in the other. Which slots these are is not known.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ class TransferUnit(StrEnum):
     """What transfers share; each is busy for as long as the instruction takes alone."""
 
     TO_GENERAL = "values to general-purpose registers"
-    SIGNS = "signs to general-purpose registers"
+    TO_FLAGS = "values and signs to flags"
     TO_VECTORS = "values to vector registers"
 
 
@@ -34,16 +37,18 @@ def transfer_unit(variant: InstructionVariant, core: CoreConstants) -> TransferU
     registers = [operand for operand in variant.operands if operand.explicit and operand.kind is OperandKind.REGISTER]
     implicit = any(operand.suppressed and operand.registers and operand.written for operand in variant.operands)
     in_memory = any(operand.kind is OperandKind.MEMORY for operand in variant.operands)
-    if core.transfers is None or implicit or in_memory:
+    if core.transfers is None or implicit:
         return None
     read = [operand for operand in registers if operand.read and not operand.opmask]
-    if writes_general(variant) and any(_is_vector(one) or _is_mask(one) for one in read):
-        is_apart = variant.iclass.removeprefix("V") in core.transfers.apart
-        return TransferUnit.SIGNS if is_apart else TransferUnit.TO_GENERAL
     written = [operand for operand in registers if operand.written]
-    if not written and any(map(_is_vector, read)) and any(map(written_flags, variant.operands)):
-        return TransferUnit.TO_GENERAL
-    if any(_is_vector(one) or _is_mask(one) for one in written) and any(map(_is_general, read)):
+    if not written and any(map(_is_wide, read)) and any(map(written_flags, variant.operands)):
+        return TransferUnit.TO_FLAGS
+    if in_memory:
+        return None
+    if writes_general(variant) and any(map(_is_wide, read)):
+        is_apart = variant.iclass.removeprefix("V") in core.transfers.apart
+        return TransferUnit.TO_FLAGS if is_apart else TransferUnit.TO_GENERAL
+    if any(map(_is_wide, written)) and any(map(_is_general, read)):
         return TransferUnit.TO_VECTORS
     return None
 
@@ -53,12 +58,9 @@ def writes_general(variant: InstructionVariant) -> bool:
     return any(operand.explicit and operand.written and _is_general(operand) for operand in variant.operands)
 
 
-def _is_vector(operand: Operand) -> bool:
-    return is_vector(operand) or operand.registers[0].startswith(MMX)
-
-
-def _is_mask(operand: Operand) -> bool:
-    return operand.registers[0].startswith(MASKS)
+def _is_wide(operand: Operand) -> bool:
+    """Whether an operand is a vector or a mask."""
+    return is_vector(operand) or operand.registers[0].startswith((MASKS, MMX))
 
 
 def _is_general(operand: Operand) -> bool:

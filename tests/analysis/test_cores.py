@@ -67,6 +67,9 @@ def test_bounds_take_moves_that_can_be_eliminated_as_eliminated() -> None:
     [
         ("movq rdx, xmm0; cvttsd2si rax, xmm1", 2),
         ("comisd xmm1, xmm2; ucomiss xmm3, xmm4", 2),
+        ("comisd xmm1, [rsi]; comiss xmm3, xmm4", 2),
+        ("comisd xmm1, xmm2; ptest xmm3, xmm4", 2),
+        ("comisd xmm1, xmm2; movmskps eax, xmm1", 2),
         ("movq rdx, xmm0; movmskps eax, xmm1", 1),
         ("movd ebx, xmm3; movmskpd edx, xmm7; movq rcx, xmm2; movmskps esi, xmm0", 2),
         ("movd xmm0, eax; movq xmm1, rbx", 2.35),

@@ -66,7 +66,7 @@ def _failure(probe: TimedProbe, possible: list[PortUsage] | None, *, is_certain:
     if len(possible) > 1 or not is_certain:
         return OnlyBounds(probe.most_slots, answers) if delayed else _named(probe, possible, answers)
     if delayed:
-        return Delays(delayed, possible[0])
+        return Delays(delayed, possible[0], probe.sure_slots)
     return doubt(probe, possible[0], answers)
 
 
@@ -87,7 +87,7 @@ def doubt(probe: TimedProbe, usage: PortUsage, answers: tuple[Confined, ...]) ->
     if len(alike) > 1:
         return Indistinguishable(tuple(alike), 0, answers)
     is_whole = usage.total >= probe.most_slots and not _may_hide_uop(probe, usage)
-    return None if is_whole else Unplaced(usage, probe.slots if probe.has_time_for_slots else None)
+    return None if is_whole else Unplaced(usage, probe.sure_slots)
 
 
 def _named(probe: TimedProbe, possible: Iterable[PortUsage], answers: tuple[Confined, ...]) -> Failure:

@@ -150,9 +150,10 @@ class TimedProbe:
         return not inner or inner[-1] - inner[0] <= WAITS
 
     @property
-    def has_time_for_slots(self) -> bool:
-        """Whether its throughput allows its slots: no instruction is done faster than it is issued, but for noise."""
-        return self.slots is not None and self.slots <= self.slowest * self.machine.width
+    def sure_slots(self) -> int | None:
+        """Its issue slots, if its throughput allows them: but for noise, nothing is done faster than it is issued."""
+        has_time = self.slots is not None and self.slots <= self.slowest * self.machine.width
+        return self.slots if has_time else None
 
     @property
     def passing(self) -> Fraction:

@@ -105,3 +105,23 @@ def test_the_stack_pointer_of_a_zen_4_as_measured(text: str, expected: float) ->
     tools, code = tools_for("ZEN4", None, MEASURED), assemble(text)
     for mode, how in product(BlockMode, PredictionMode):
         assert predict_copies(code, mode, tools, how) == pytest.approx(expected, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("vmovups xmm0, [rsp+16]; vmovups [rsp+16], xmm0", 9),
+        ("movsd xmm0, [rsp+16]; movsd [rsp+16], xmm0", 9),
+        ("movq rax, xmm0; mov [rsp+16], rax; movq xmm0, [rsp+16]", 11),
+        ("mov [rsp+16], eax; movss xmm0, [rsp+16]; movd eax, xmm0", 11),
+        ("addsd xmm0, [rsp+16]; movsd [rsp+16], xmm0", 12),
+        ("cvttsd2si rax, xmm0; vcvtsi2sd xmm0, xmm1, rax", 12),
+        ("vcomisd xmm0, xmm1; cmovc rax, rcx; vmovq xmm0, rax", 8),
+        ("vpcmpeqd k1, xmm0, xmm1; kmovd eax, k1; vmovd xmm0, eax", 9),
+    ],
+)
+def test_ways_of_vectors_on_a_zen_4_take_as_long_as_measured(text: str, expected: int) -> None:
+    """Cycles per copy of rows on an EPYC (19-11-1), by `uopscope measure --blocks`."""
+    tools = tools_for("ZEN4", None, MEASURED)
+    for mode in BlockMode:
+        assert predict_copies(assemble(text), mode, tools) == pytest.approx(expected, rel=0.02)
