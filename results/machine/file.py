@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from results.machine.constants import CoreConstants
     from results.machine.facts import VariantFacts
     from results.machine.graph import Behaviour
-    from results.machine.round_trips import Crossing
+    from results.machine.round_trips import RegisterWay
     from results.model import Provenance
     from xed_convert.model import InstructionVariant
 
@@ -65,7 +65,7 @@ class MachineFile:
     provenances: tuple[Provenance, ...]
     by_key: Mapping[str, FileRow]
     by_string: Mapping[str, FileRow]
-    longer: Mapping[Crossing, int] = field(default_factory=dict)
+    longer: Mapping[RegisterWay, int] = field(default_factory=dict)
     shortest: bool = False
     _facts: dict[str, VariantFacts | None] = field(default_factory=dict, repr=False)
     _behaviours: dict[str, Behaviour | None] = field(default_factory=dict, repr=False)

@@ -40,7 +40,7 @@ STATED = "cycles"
 """The attribute of a latency that is not of an address or of memory."""
 
 
-class Crossing(NamedTuple):
+class RegisterWay(NamedTuple):
     """From which kind of register to which a latency is, and whether both are operands of an instruction of SSE."""
 
     source: str
@@ -48,23 +48,23 @@ class Crossing(NamedTuple):
     is_legacy: bool
 
     @property
-    def back(self) -> Crossing:
+    def back(self) -> RegisterWay:
         """The same in the other direction."""
-        return Crossing(self.target, self.source, self.is_legacy)
+        return RegisterWay(self.target, self.source, self.is_legacy)
 
 
-def corrections(found: Iterable[tuple[InstructionVariant, ArchitectureResult]]) -> dict[Crossing, int]:
+def corrections(found: Iterable[tuple[InstructionVariant, ArchitectureResult]]) -> dict[RegisterWay, int]:
     """Return by how many cycles bounds are longer than the part of the round trip that they get."""
-    least: dict[Crossing, int] = {}
+    least: dict[RegisterWay, int] = {}
     for variant, result in found:
         has_memory = any(operand.kind is OperandKind.MEMORY for operand in variant.operands)
-        ways = {} if has_memory else _crossings(variant)
+        ways = {} if has_memory else _ways(variant)
         for row in result.latencies:
             way = ways.get((row.start, row.target))
             if way is not None and STATED in row.values and STATED + UPPER_BOUND in row.values:
                 cycles = int(row.values[STATED])
                 least[way] = min(cycles, least.get(way, cycles))
-    longer: dict[Crossing, int] = {}
+    longer: dict[RegisterWay, int] = {}
     for way, cycles in least.items():
         if way.back in least and way.source < way.target:
             whole = min(cycles, least[way.back]) + 1
@@ -73,9 +73,11 @@ def corrections(found: Iterable[tuple[InstructionVariant, ArchitectureResult]]) 
     return longer
 
 
-def with_round_trips(variant: InstructionVariant, facts: VariantFacts, longer: Mapping[Crossing, int]) -> VariantFacts:
+def with_round_trips(
+    variant: InstructionVariant, facts: VariantFacts, longer: Mapping[RegisterWay, int]
+) -> VariantFacts:
     """Return facts with parts of round trips in the place of upper bounds that are longer by these cycles."""
-    ways = _crossings(variant)
+    ways = _ways(variant)
 
     def part(pair: LatencyPair, one: Cycles) -> Cycles:
         less = longer.get(ways[pair.source, pair.target]) if (pair.source, pair.target) in ways else None
@@ -88,14 +90,14 @@ def with_round_trips(variant: InstructionVariant, facts: VariantFacts, longer: M
     return replace(facts, latencies={pair: part(pair, one) for pair, one in facts.latencies.items()})
 
 
-def _crossings(variant: InstructionVariant) -> dict[tuple[int, int], Crossing]:
+def _ways(variant: InstructionVariant) -> dict[tuple[int, int], RegisterWay]:
     """Return the pairs of operands whose latency is from one kind of register to another."""
     kinds = {operand.index: kind for operand in variant.operands if (kind := _kind(operand))}
     if len(set(kinds.values())) < 2:
         return {}
     is_legacy = not variant.iclass.startswith(("V", "K"))
     return {
-        (source, target): Crossing(start, end, is_legacy)
+        (source, target): RegisterWay(start, end, is_legacy)
         for source, start in kinds.items()
         for target, end in kinds.items()
         if start != end

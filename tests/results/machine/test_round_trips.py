@@ -9,12 +9,12 @@ import pytest
 from results.database.reader import ArchitectureResult, LatencyRow
 from results.machine.facts import Cycles, LatencyPair, VariantFacts
 from results.machine.file import MachineFile, read_machine
-from results.machine.round_trips import Crossing, corrections, with_round_trips
+from results.machine.round_trips import RegisterWay, corrections, with_round_trips
 from results.model import LatencyPart
 from results.shipped import shipped_database
 from tests.inference.simulated import catalogue
 
-TO_GENERAL = Crossing("vector", "general", is_legacy=False)
+TO_GENERAL = RegisterWay("vector", "general", is_legacy=False)
 TO_VECTOR = TO_GENERAL.back
 
 
@@ -28,7 +28,7 @@ def bound(source: int, target: int, cycles: int) -> ArchitectureResult:
     return ArchitectureResult("ZEN4", {}, (row,))
 
 
-def corrected(*rows: tuple[str, int, int, int]) -> dict[Crossing, int]:
+def corrected(*rows: tuple[str, int, int, int]) -> dict[RegisterWay, int]:
     return corrections((catalogue().by_string(string), bound(*pair)) for string, *pair in rows)
 
 
