@@ -85,12 +85,13 @@ def data_paths(variant: InstructionVariant, uops: Iterable[Uop], core: CoreConst
 
     A load or store of more bits than a port moves in a cycle takes its path for as many cycles as are needed; the port
     is free for addresses meanwhile (Intel's Optimization Reference Manual, chapter 2, Sandy Bridge: two accesses of 16
-    bytes for each of 256 bits).
+    bytes for each of 256 bits). An access that already has a µop for each half (512 bits on a Zen 4) takes a cycle for
+    each of them.
     """
     ports = {UopKind.LOAD: len(core.ports.load), UopKind.STORE_DATA: len(core.ports.store_data)}
     kinds = [uop.kind for uop in uops if uop.ports and ports.get(uop.kind)]
-    cycles = 2 if is_wide(variant, core) else 1
-    return {kind: Fraction(kinds.count(kind) * cycles, ports[kind]) for kind in dict.fromkeys(kinds)}
+    least = 2 if is_wide(variant, core) else 1
+    return {kind: Fraction(max(kinds.count(kind), least), ports[kind]) for kind in dict.fromkeys(kinds)}
 
 
 def access_units(variant: InstructionVariant, core: CoreConstants) -> dict[str, Fraction]:

@@ -55,6 +55,9 @@ if TYPE_CHECKING:
 Location = str | tuple[str, str, int, int]
 """A register or flag by name, or a location in memory: (base, index, scale, displacement)."""
 
+DATA_PATHS = {UopKind.LOAD: "data path of loads", UopKind.STORE_DATA: "data path of stores"}
+"""What reports call the units that wide loads and stores occupy."""
+
 FUSED_SLOTS_WITHOUT_MICROCODE = 4
 """Instructions of more µops than this come from the microcode sequencer."""
 
@@ -232,7 +235,7 @@ def _paths_of_data(
     """Return the ticks for which an instruction occupies data paths, by the name of the unit."""
     if core is None:
         return ()
-    ways = {f"data of {kind.name}": cycles for kind, cycles in data_paths(variant, uops, core).items()}
+    ways = {DATA_PATHS[kind]: cycles for kind, cycles in data_paths(variant, uops, core).items()}
     ways |= access_units(variant, core)
     return tuple((name, round(cycles * TICKS)) for name, cycles in ways.items())
 

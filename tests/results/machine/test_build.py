@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING
@@ -308,6 +309,15 @@ def test_the_second_half_of_256_bits_explains_the_throughput_of_an_ivy_bridge(
     found = behaviour_from(variant, facts, core)
     assert found.occupies == 0
     assert data_paths(variant, found.uops, core) == ways
+
+
+@pytest.mark.parametrize(("uops", "cycles"), [(1, Fraction(2, 3)), (2, Fraction(2, 3)), (3, Fraction(1))])
+def test_halves_that_are_uops_of_their_own_take_the_data_path_for_a_cycle_each(uops: int, cycles: Fraction) -> None:
+    """A Zen 4 loads 512 bits per cycle, by two µops of 256 bits."""
+    variant, model = catalogue().by_string("VMOVUPS (ZMM, M512)"), core_of("ZEN4")
+    core = replace(model, ports=replace(model.ports, load="456"))
+    load = Uop(frozenset({"5", "6"}), 7, (), kind=UopKind.LOAD)
+    assert data_paths(variant, [load] * uops, core) == {UopKind.LOAD: cycles}
 
 
 @pytest.mark.parametrize(
