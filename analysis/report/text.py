@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from analysis.bounds.components import Bounds
     from analysis.explanation import MeasuredCycles, PredictionFacts
 
+JUMPS = ("COND_BR", "UNCOND_BR")
+"""Categories of what is left out where code is measured."""
+
 RUNS = {Running.LOOP: "as a loop", Running.UNROLLED: "copies in a row"}
 MOST_NAMED = 8
 """Instructions of a path, unknown instructions, dependencies, or changes that are shown."""
@@ -166,11 +169,13 @@ def left_out_lines(facts: PredictionFacts) -> Iterator[str]:
 
 
 def measured_on(facts: PredictionFacts) -> str:
-    """Say on which CPU the code was measured, and whether the prediction is for another one."""
+    """Say on which CPU the code was measured, that it had no jumps, and whether the prediction is for another one."""
     where = facts.measured[0]
     is_other = where.architecture != facts.machine.name
     note = f", and predicted for {facts.machine.name}: differences are expected" if is_other else ""
-    return f"Measured on {where.architecture} ({where.cpu}){note}."
+    compiled = [item.compiled for item in facts.bounds.block.items]
+    without = " without jumps" if any(one is not None and one.variant.category in JUMPS for one in compiled) else ""
+    return f"Measured{without} on {where.architecture} ({where.cpu}){note}."
 
 
 def _measured(rows: Sequence[MeasuredCycles]) -> Iterator[str]:

@@ -126,7 +126,7 @@ def _worked_out(prediction: Prediction) -> PredictionFacts:
 def _measured(found: Sequence[CpuPrediction], given: Given, wanted: AnalyzeOptions) -> list[CpuPrediction]:
     """Return the predictions with what was measured beside."""
     from runner.backends.registry import open_backend  # noqa: PLC0415 - only measuring needs backends
-    from runner.own_code.analyzing.beside import beside, measure_code  # noqa: PLC0415
+    from runner.own_code.analyzing.beside import beside, measure_code, without_jumps  # noqa: PLC0415
 
     code = given.code
     if found[0].loop is not None:
@@ -134,6 +134,8 @@ def _measured(found: Sequence[CpuPrediction], given: Given, wanted: AnalyzeOptio
             message = "a loop with several ways or with loops inside cannot be measured"
             raise AnalysisError(message, hint="leave out --measure")
         code = found[0].loop.flow.code_of(found[0].loop.ways[0].blocks)
+    if not without_jumps(code):
+        raise AnalysisError("without its jumps nothing of the code is left to be measured", hint="leave out --measure")
     with closing(open_backend("auto", cpu=wanted.cpu)) as backend:
         timings = measure_code(code, backend)
         where = backend.info().provenance

@@ -2,7 +2,8 @@
 
 Measurement and prediction are of the same thing:
 
-- Copies of a block follow each other, so a jump at its end is left out.
+- Copies of a block follow each other, so direct jumps are left out: the one at its end, and those that leave a loop, or
+  close it, in the middle. They would lead to any place in the copies, or out of them.
 - Registers and memory begin as `runner.own_code.blocks` sets them.
 - In both modes the same copies run again and again, so they come out of the µop cache. The prediction is for a loop of
   many copies.
@@ -37,26 +38,25 @@ if TYPE_CHECKING:
     from runner.backend import Backend
     from runner.own_code.blocks import BlockTiming
 
+JUMPS = (FlowControl.CONDITIONAL_BRANCH, FlowControl.UNCONDITIONAL_BRANCH)
+"""Direct ones, LOOP and JRCXZ among them."""
+
 NAMES = {BlockMode.UNROLLED: "copies in a row", BlockMode.LOOP: "copies in a loop"}
 
 
-def without_jump(code: bytes) -> bytes:
-    """Return code without a direct jump at its end."""
-    last = None
-    for last in Decoder(64, code):  # noqa: B007 - the last one counts
-        pass
-    jumps = (FlowControl.CONDITIONAL_BRANCH, FlowControl.UNCONDITIONAL_BRANCH)
-    return code[: last.ip] if last is not None and last.flow_control in jumps else code
+def without_jumps(code: bytes) -> bytes:
+    """Return code without direct jumps, which runs from its beginning to its end."""
+    return b"".join(code[one.ip : one.next_ip] for one in Decoder(64, code) if one.flow_control not in JUMPS)
 
 
 def measure_code(code: bytes, backend: Backend) -> dict[BlockMode, BlockTiming]:
-    """Measure code without the jump at its end, as copies in a row and as copies in a loop.
+    """Measure code without its jumps, as copies in a row and as copies in a loop.
 
     Raises:
         BackendError: the backend broke down.
     """
     options = BlockOptions(modes=(BlockMode.UNROLLED, BlockMode.LOOP))
-    (found,) = BlockMeasurer(backend, options).measure([without_jump(code)])
+    (found,) = BlockMeasurer(backend, options).measure([without_jumps(code)])
     return found.timings
 
 
@@ -64,7 +64,7 @@ def beside(code: bytes, timings: dict[BlockMode, BlockTiming], tools: Tools, whe
     """Return what was measured beside what is predicted for the same code.
 
     Args:
-        code: the code, with a jump at its end or without.
+        code: the code, with jumps or without.
         timings: what was measured.
         tools: what analyzes code, from the initial state of measurements (`MEASURED`).
         where: the machine that it was measured on.
@@ -72,7 +72,7 @@ def beside(code: bytes, timings: dict[BlockMode, BlockTiming], tools: Tools, whe
     Raises:
         AnalysisError: the code cannot be analyzed.
     """
-    plain = without_jump(code)
+    plain = without_jumps(code)
     return [
         MeasuredCycles(
             NAMES[mode],

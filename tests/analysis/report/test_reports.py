@@ -67,15 +67,16 @@ def test_names_are_listed_as_in_a_sentence(count: int, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("architecture", "text"),
+    ("code", "architecture", "text"),
     [
-        ("HSW", "Measured on HSW (a CPU)."),
-        ("ZEN4", "Measured on ZEN4 (a CPU), and predicted for HSW: differences are expected."),
+        (LOOP, "HSW", "Measured without jumps on HSW (a CPU)."),
+        ("add rax, rbx", "HSW", "Measured on HSW (a CPU)."),
+        ("add rax, rbx", "ZEN4", "Measured on ZEN4 (a CPU), and predicted for HSW: differences are expected."),
     ],
 )
-def test_a_report_names_the_cpu_that_it_was_measured_on(architecture: str, text: str) -> None:
+def test_a_report_names_the_cpu_that_it_was_measured_on(code: str, architecture: str, text: str) -> None:
     row = MeasuredCycles("copies in a row", 4.0, 5.0, 0.1, architecture=architecture, cpu="a CPU")
-    found = PredictionFacts(bounds(LOOP), haswell(), (), [row])
+    found = PredictionFacts(bounds(code), haswell(), (), [row])
     assert text in list(lines_of(found))
     assert text in page_of([PageSection.of(found)], "k.s")
 

@@ -11,7 +11,7 @@ from analysis.block.addresses import MEASURED
 from analysis.prediction import PredictionMode
 from runner.backends.registry import open_backend
 from runner.own_code.analyzing.analyzed import tools_for
-from runner.own_code.analyzing.beside import NAMES, beside, measure_code, predict_copies, without_jump
+from runner.own_code.analyzing.beside import NAMES, beside, measure_code, predict_copies, without_jumps
 from runner.own_code.blocks import BlockMode
 from tests.runner.cli.commands import need_catalogue
 from xed_convert.assembly.assembler import assemble
@@ -26,10 +26,19 @@ def _catalogue() -> None:
 
 @pytest.mark.parametrize(
     ("code", "left"),
-    [("48ffc975fb", "48ffc9"), ("48ffc9eb00", "48ffc9"), ("48ffc9", "48ffc9"), ("48ffc9c3", "48ffc9c3"), ("", "")],
+    [
+        ("48ffc975fb", "48ffc9"),
+        ("48ffc9eb00", "48ffc9"),
+        ("381775f34883c7014839fe7417", "38174883c7014839fe"),  # a search: its loop is closed in the middle, and left
+        ("48ffc9e2fb", "48ffc9"),  # LOOP
+        ("48ffc9", "48ffc9"),
+        ("48ffc9c3", "48ffc9c3"),
+        ("75fe0f", "0f"),  # bytes that are no instruction stay
+        ("", ""),
+    ],
 )
-def test_a_jump_at_the_end_is_left_out(code: str, left: str) -> None:
-    assert without_jump(bytes.fromhex(code)) == bytes.fromhex(left)
+def test_direct_jumps_are_left_out(code: str, left: str) -> None:
+    assert without_jumps(bytes.fromhex(code)) == bytes.fromhex(left)
 
 
 def test_each_mode_has_a_prediction_beside_what_was_measured() -> None:
