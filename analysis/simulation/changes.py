@@ -12,9 +12,10 @@ from analysis.whatif import WhatIf, what_ifs
 from results.machine.graph import FLAGS
 from results.ports import fullest
 from simulator.core.core import COMMIT, FETCH, LOAD, NO_PORT, PORT, SHARED, UNIT
+from simulator.instructions.locations import location_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
 
     from analysis.block.code import Item
     from analysis.simulation.program import Program
@@ -163,10 +164,21 @@ def _accumulators(study: Study, program: Program, tried: Tried) -> Iterator[What
         if readers <= users:
             doubled = replace(program.twice(), locations=program.locations + 1)
             yield tried(
-                f"one more accumulator beside {name}",
+                f"one more accumulator beside {_written(name, [study.block.items[one] for one in sorted(users)])}",
                 doubled.changed(_renamed(number, program.locations, program.copies)),
                 lifts={Component.DEPENDENCIES},
             )
+
+
+def _written(location: str, users: Iterable[Item]) -> str:
+    """Return the name by which instructions write to a register: XMM0 for ZMM0, EAX for RAX."""
+    for item in users:
+        if item.compiled is not None:
+            for operand in item.compiled.variant.operands:
+                value = item.compiled.values.get(operand.index)
+                if operand.written and isinstance(value, str) and location_of(value) == location:
+                    return value
+    return location
 
 
 def _is_pointer(item: Item, name: str) -> bool:

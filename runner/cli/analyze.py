@@ -258,6 +258,7 @@ def _given(
     """Return the code of the only source that is named."""
     from runner.own_code.analyzing.analyzed import of_bytes, of_object, of_text  # noqa: PLC0415
     from runner.own_code.reading.listing import MOST_BYTES  # noqa: PLC0415
+    from runner.own_code.reading.objects import names_near, read_program  # noqa: PLC0415
     from runner.own_code.reading.sources import bytes_of  # noqa: PLC0415
 
     is_text = file is not None or asm is not None
@@ -266,11 +267,15 @@ def _given(
         "--asm": asm,
         "--bytes": None if hexadecimal is None else f"hex:{hexadecimal}",
     }
-    one_source(given, object_file, None if is_text and object_file is None else symbol)
+    unnamed = object_file is not None and symbol is None
+    one_source(given, object_file, "" if unnamed else None if is_text and object_file is None else symbol)
     if object_file is not None:
         if str(object_file) == "-":
             raise UsageError("--object needs a file: parts of it are read in any order", hint="for text: analyze -")
-        return of_object(object_file, symbol or "", whole=whole)
+        if symbol is None:
+            names = names_near("", read_program(object_file).names)
+            raise UsageError(f"--object {object_file} needs --function NAME", hint=names)
+        return of_object(object_file, symbol, whole=whole)
     if hexadecimal is not None:
         digits = text_of(Path("-"), MOST_BYTES)[0] if hexadecimal == "-" else hexadecimal
         return of_bytes(bytes_of(" ".join(digits.split())))

@@ -45,6 +45,13 @@ def test_the_output_says_cycles_and_what_limits_the_code(capsys: pytest.CaptureF
     assert output.count("3  IMUL RAX") == 2
 
 
+def test_what_if_names_registers_as_the_code_does(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--arch", "SKL", "--asm", "vaddsd xmm3, xmm3, xmm1") == 0
+    output = capsys.readouterr().out
+    assert "one more accumulator beside XMM3" in output
+    assert "ZMM" not in output
+
+
 INTEL, ATT = "imul rax, rbx\nimul rax, rcx\n", "imulq %rbx, %rax\nimulq %rcx, %rax\n"
 
 
@@ -323,6 +330,7 @@ def test_odd_code_gets_an_answer(arguments: tuple[str, ...], said: str, capsys: 
         (("--asm", "nop", "--times", "2=3"), "--times needs a loop"),
         (("--asm", "nop", "--jobs", "2"), "--jobs goes with --blocks"),
         (("--asm", "nop", "--cpu", "0"), "--cpu goes with --measure"),
+        (("--asm", "a: jmp a", "--arch", "SKL", "--measure"), "without its jumps nothing"),
         (("--asm", "a: jmp a", "--loop", "1", "--times", "1=x"), "--times 1=x"),
         (("--asm", "a: jmp a", "--loop", "1", "--times", "1=" + 5000 * "9"), "not a loop and a number"),
         (("--asm", "a: jmp a", "--loop", 5000 * "9"), "not a number"),
@@ -333,6 +341,7 @@ def test_odd_code_gets_an_answer(arguments: tuple[str, ...], said: str, capsys: 
         (("--asm", "nop", "--function", "f"), "no label 'f'"),
         (("--object", "/nonexistent.o", "--function", "f"), "nonexistent.o"),
         (("--object", "/etc/passwd", "--function", "f"), "not an ELF file"),
+        (("--object", "/bin/sh"), "--object /bin/sh needs --function NAME"),
         (("--blocks", "-", "--html", "x.html"), "--blocks brings its own code"),
         (("--bytes", "90", "--arch", "TX2"), "AArch64 kernels come from FILE or --asm"),
         (("--asm", ""), "the value is empty"),
