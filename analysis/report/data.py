@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.explanation import latencies, port_usage
 from analysis.report.text import reason_of
+from results.model import port_set_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from analysis.intervals import Interval
     from analysis.simulation.study import Study
 
-SCHEMA = 1
+SCHEMA = 2
 """The version of the JSON format: it grows when a name is removed or changes its meaning."""
 
 
@@ -51,7 +52,7 @@ def json_of(facts: PredictionFacts, *, instructions: bool = True) -> dict[str, A
         "limits": [one.value for one in bounds.limits],
         "explanation": reason_of(facts),
         "bounds": {one.value: float(cycles) for one, cycles in bounds.cycles_of.items()},
-        "fullest_ports": "".join(sorted(bounds.full)),
+        "fullest_ports": port_set_name(bounds.full) if bounds.full else "",
         "port_loads": _load(loads.best),
         "even_port_loads": _load(loads.even),
         "critical_path": {"cycles": facts.path.cycles, "instructions": facts.positions(facts.path.nodes)},

@@ -87,6 +87,11 @@ def test_a_report_names_the_unit_that_is_busy() -> None:
     assert any(re.fullmatch(r"unit +\* *[\d.]+  CPUID", line) for line in lines)
 
 
+@pytest.mark.parametrize(("code", "ports"), [("mov rax, [rsi]; mov rbx, [rsi]", "p23"), ("nop", "")])
+def test_json_names_ports_as_text_does(code: str, ports: str) -> None:
+    assert json_of(PredictionFacts(bounds(code), haswell()))["fullest_ports"] == ports
+
+
 def test_json_is_as_its_schema_says() -> None:
     jsonschema.Draft202012Validator.check_schema(schema())
     found = [json_of(facts()), json_of(facts(is_known=False)), json_of(facts("aesenclast xmm1, xmm2; nop"))]
