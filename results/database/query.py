@@ -156,7 +156,8 @@ class _Parser:
         while text[position:].strip():
             match = _TOKEN.match(text, position)
             if match is None or match.lastgroup is None:
-                raise QueryError(f"{text}\n{' ' * position}^ not understood", hint=_HINT)
+                position += len(text[position:]) - len(text[position:].lstrip())
+                raise _pointing(text, position, "not understood")
             tokens.append(_Token(match.lastgroup, match[match.lastgroup], match.start(match.lastgroup)))
             position = match.end()
         return [*tokens, _Token("end", "", len(text))]
@@ -176,7 +177,7 @@ class _Parser:
         return False
 
     def _error(self, what: str) -> QueryError:
-        return QueryError(f"{self._text}\n{' ' * self._peek().position}^ {what}", hint=_HINT)
+        return _pointing(self._text, self._peek().position, what)
 
     def _or(self) -> Predicate:
         predicate = self._and()
@@ -257,6 +258,12 @@ class _Parser:
 
 
 _HINT = "for example: ports has p5 and latency(1,1) > 3 and extension = AVX512EVEX"
+
+
+def _pointing(text: str, position: int, what: str) -> QueryError:
+    """Return an error with the query on a line of its own, so that the caret below is where it should be."""
+    line = "".join(each if each.isprintable() else " " for each in text)
+    return QueryError(f"the query cannot be understood:\n  {line}\n  {' ' * position}^ {what}", hint=_HINT)
 
 
 def _either(left: Predicate, right: Predicate) -> Predicate:

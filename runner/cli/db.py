@@ -134,7 +134,7 @@ def check(
     for line in _extent_lines(extent):
         print(f"{database}: {line}")
     if not counts:
-        print(f"{database}: every rule holds")
+        print(f"{database}: every rule holds" + ("" if extent.results else ", but none about results was needed"))
     raise typer.Exit(guard.ExitCode.FAULT if violations else guard.ExitCode.DONE)
 
 
@@ -166,7 +166,7 @@ def _as_xml(database: Path) -> Iterator[Path]:
 def _extent_lines(extent: rules.Extent) -> Iterator[str]:
     """Say of how many variants there are results, and what a part lacks."""
     if not extent.results:
-        yield f"{extent.variants} variants, no results"
+        yield f"{extent.variants} variants, and no result of any: it is a catalogue, and no database of measurements"
     for name, count in sorted(extent.results.items()):
         yield f"{name}: results of {count} of {extent.variants} variants"
     for name in extent.without_anchor:
@@ -535,7 +535,11 @@ def query(
     if rows:
         for line in _output_of.columns(rows, list(COLUMNS), keep=[*COLUMNS[:2], *wanted.fields]):
             print(line)
-    print(f"{len(rows)} found" if rows else f"nothing found among results of {', '.join(architectures(entries))}")
+    measured = architectures(entries)
+    if not measured:
+        print("nothing found: no variant has a result")
+        return
+    print(f"{len(rows)} found" if rows else f"nothing found among results of {', '.join(measured)}")
     if not rows and wanted.names_port_sets:
         print("`has` finds exactly this set of ports, and `uses` every set with these ports: ports uses p5")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,28 @@ def test_an_unknown_field_gives_its_nearest_names_on_a_short_line(capfd: pytest.
     assert "nearest: TP_unrolled" in said
     assert "`uopscope db query --fields` lists all" in said
     assert max(map(len, said.splitlines())) < 160
+
+
+@pytest.mark.parametrize(("query", "place"), [("TP > nan", "nan"), ("TP > 1 \t ~ 3", "~"), ("uops =", "")])
+def test_the_caret_is_below_what_is_wrong(query: str, place: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert command_of("db", ["query", query, "--db", str(PUBLISHED)]) == 2
+    _, line, pointer, *_ = capfd.readouterr().err.splitlines()
+    assert line == "  " + query.replace("\t", " ")
+    assert line[pointer.index("^") :].startswith(place)
+
+
+def test_a_file_without_any_result_says_so(campaign: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = campaign.with_suffix(".xml")
+    assert command_of("db", ["build", str(campaign), "-o", str(path)]) == 0
+    text = re.sub(r"<architecture .*?</architecture>", "", path.read_text("utf-8"), flags=re.DOTALL)
+    path.write_text(text, "utf-8")
+    capfd.readouterr()
+    assert command_of("db", ["check", str(path)]) == 0
+    said = capfd.readouterr().out
+    assert "no result of any" in said
+    assert "every rule holds, but none about results was needed" in said
+    assert command_of("db", ["query", "TP > 1", "--db", str(path)]) == 0
+    assert capfd.readouterr().out == "nothing found: no variant has a result\n"
 
 
 def test_all_fields_are_listed_and_each_can_be_asked_about(capfd: pytest.CaptureFixture[str]) -> None:
