@@ -53,5 +53,5 @@ def _words(name: str) -> _Words:
     if match := _CLASS.fullmatch(name):
         return _Words(f"{match[1].capitalize()} with {match[2].replace('_', ' ')} as operand values, by", "cycles")
     if match := _PRODUCER.fullmatch(name):
-        return _Words(f"Slower if {match[1].replace('_', ' ')} produced an operand, by", "cycles")
+        return _Words(f"Slower behind {match[1].replace('_', ' ')}, by", "cycles")
     return _Words(name, "")

@@ -20,7 +20,7 @@ from results.database.reader import ArchitectureResult, DatabaseError, Entry, La
 from results.findings import Stated, Text
 from results.memory.model import MeasuredLevel, Time
 from results.model import Characterization, Derivation, Measurement, PortUsage, Provenance, Series, Status
-from results.site import build, experiments, memory, pages, views
+from results.site import attributes, build, experiments, memory, pages, views
 from results.site.attributes import described
 from results.site.build import Site, build_site
 from tests.browser import browsing, needs_browser
@@ -112,7 +112,10 @@ def test_a_page_begins_with_the_answer(values: dict[str, str], cycles: str | Non
         ("unit_ALU", "1", ("µops on units of the kind ALU", "1")),
         ("slower_with_DENORMALS", "9", ("Slower with DENORMALS as operand values, by", "9 cycles")),
         ("bypass_float", "1", ("Bypass delay between floating-point instructions", "1 cycle")),
-        ("slower_after_add_imm", "2", ("Slower if add imm produced an operand, by", "2 cycles")),
+        ("slower_after_add_imm", "2", ("Slower behind an addition of an immediate, by", "2 cycles")),
+        ("slower_after_sign", "1", ("Slower behind FCHS, by", "1 cycle")),
+        ("slower_after_dirty_uppers", "1", ("Slower while upper halves of vectors hold something, by", "1 cycle")),
+        ("slower_after_NEW", "2", ("Slower behind NEW, by", "2 cycles")),
         ("macro_fusible", "JZ;JNZ", ("Fuses with", "JZ, JNZ")),
         ("of_somebody_else", "1", ("of_somebody_else", "1")),
     ],
@@ -130,6 +133,25 @@ def test_every_attribute_that_a_page_lists_has_words() -> None:
     listed = [name for name in names[: names.index("simulated")] if pages._is_other(name)]
     assert {"some_ports", "div_cycles"} <= set(listed)
     assert [name for name in listed if described(name, "1")[0] == name] == []
+
+
+@pytest.mark.parametrize("name", ["index.html", "compare.html"])
+def test_without_scripts_a_page_says_what_it_needs_and_does_not_seem_to_load(name: str, tmp_path: Path) -> None:
+    build_site(Site(entries()), tmp_path / "site", jobs=1)
+    text = (tmp_path / "site" / name).read_text("utf-8")
+    (status,) = re.findall(r'<p id="count".*?</p>', text)
+    assert "needs JavaScript" in status
+    assert "Loading" not in re.sub(r"<script.*?</script>", "", text)
+
+
+def test_every_producer_has_words() -> None:
+    tables = CHECKOUT / "generator" / "tables"
+    rows = [line.split("\t") for line in (tables / "producers.tsv").read_text("utf-8").splitlines()[1:]]
+    names = {row[1] for row in rows if len(row) > 1 and row[1] != "name"}
+    rows = [line.split("\t") for line in (tables / "carriers.tsv").read_text("utf-8").splitlines()]
+    names |= {row[2] for row in rows if len(row) > 2 and row[1] == "producer"}
+    for name in some(names, 20):
+        assert f"slower_after_{name}" in attributes._table()
 
 
 def test_what_is_not_known_is_no_failed_check(tmp_path: Path) -> None:
