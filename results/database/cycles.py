@@ -23,6 +23,11 @@ def latency_cycles(values: Mapping[str, str]) -> list[float]:
     return [cycles for _, cycles, _ in _greatest(values)]
 
 
+def range_cycles(values: Mapping[str, str], *, exact: bool = False) -> list[float]:
+    """Return all numbers of cycles with minima (of fast operand values, of single flags); `exact`: no upper bounds."""
+    return [cycles for _, cycles, bounded in _numbers(values) if not (exact and bounded)]
+
+
 def exact_cycles(values: Mapping[str, str]) -> list[float]:
     """Return the numbers of cycles among a latency's attributes that are exact; no minima and no spreads."""
     return [cycles for _, cycles, bounded in _greatest(values) if not bounded]
@@ -51,8 +56,13 @@ def longest_known(rows: Iterable[LatencyRow]) -> float | None:
 
 def _greatest(values: Mapping[str, str]) -> Iterator[tuple[str, float, bool]]:
     """Yield (attribute, cycles, whether they are an upper bound) without minima."""
+    return (one for one in _numbers(values) if not one[0].startswith("min_"))
+
+
+def _numbers(values: Mapping[str, str]) -> Iterator[tuple[str, float, bool]]:
+    """Yield (attribute, cycles, whether they are an upper bound)."""
     for name, text in values.items():
-        if "cycles" not in name or name.startswith("min_") or name.endswith(UPPER_BOUND):
+        if "cycles" not in name or name.endswith(UPPER_BOUND):
             continue
         try:
             yield name, float(text), name + UPPER_BOUND in values

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from results.database.cycles import exact_cycles, longest
+from results.database.cycles import longest, range_cycles
 from results.site.views import latency_range
 from xed_convert.numbers import decimal
 
@@ -81,8 +81,8 @@ def _whole(text: str | None) -> int | None:
 
 
 def _cycles(result: ArchitectureResult) -> Iterable[float]:
-    """Return exact numbers of cycles; upper bounds are left out, since nobody can sort or search by them."""
-    return (cycles for row in result.latencies for cycles in exact_cycles(row.values))
+    """Return exact numbers of cycles with minima; upper bounds are left out: nobody can sort or search by them."""
+    return (cycles for row in result.latencies for cycles in range_cycles(row.values, exact=True))
 
 
 def _least(result: ArchitectureResult) -> float | None:

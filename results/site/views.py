@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from results.database.cycles import latency_cycles
+from results.database.cycles import latency_cycles, range_cycles
 from results.model import SPECIAL_FORMS, Form, PortUsage, port_order, port_set_name
 
 if TYPE_CHECKING:
@@ -283,8 +283,11 @@ def headline(result: ArchitectureResult) -> str:
 
 
 def latency_range(result: ArchitectureResult) -> str:
-    """Return the least and greatest latency as `1-5`, with ≤ if the greatest is only a bound; "" without any."""
-    cycles = sorted({int(number) for row in result.latencies for number in latency_cycles(row.values)})
+    """Return the least and greatest latency as `1-5`, with ≤ if the greatest is only a bound; "" without any.
+
+    The least may be that of fast operand values only (divisions).
+    """
+    cycles = sorted({int(number) for row in result.latencies for number in range_cycles(row.values)})
     if not cycles:
         return ""
     bound = "≤" if is_bounded(result) else ""

@@ -144,6 +144,21 @@ def test_without_scripts_a_page_says_what_it_needs_and_does_not_seem_to_load(nam
     assert "Loading" not in re.sub(r"<script.*?</script>", "", text)
 
 
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"min_cycles": "10", "max_cycles": "18"}, "10-18"),
+        ({"min_cycles": "9", "min_cycles_is_upper_bound": "1", "max_cycles": "17"}, "9-17"),
+        ({"min_cycles": "1", "max_cycles": "5", "max_cycles_is_upper_bound": "1"}, "1-≤5"),
+        ({"cycles": "4", "cycles_addr": "9"}, "4-9"),
+    ],
+)
+def test_the_range_of_latencies_begins_with_the_least_that_the_matrix_shows(
+    values: dict[str, str], expected: str
+) -> None:
+    assert views.latency_range(ArchitectureResult("ZEN4", {}, (LatencyRow(1, 2, values),))) == expected
+
+
 def test_every_producer_has_words() -> None:
     tables = CHECKOUT / "generator" / "tables"
     rows = [line.split("\t") for line in (tables / "producers.tsv").read_text("utf-8").splitlines()[1:]]
