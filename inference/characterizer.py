@@ -119,15 +119,21 @@ class Characterizer:
         return self._by_time and (partly or not self._base.counts_ports)
 
     def prepare(self, variants: Iterable[InstructionVariant] = ()) -> Procedure[Context]:
-        """Find blocking instructions for the kinds of code that the variants need (default: all kinds)."""
+        """Find blocking instructions for the kinds of code that the variants need (default: all kinds).
+
+        Each kind names ports that share a counter as the kinds before it do. So these come along, or another call, for
+        other variants of the same machine, would call the same ports otherwise.
+        """
         context = self._base
         timed = (yield from self.find_port_sets()) if self.searches_port_sets else None
         if not context.counts_ports:
             return self.prepared({}, timed)
-        kinds = {kind_of(variant) for variant in variants} or set(CodeKind)
+        kinds = sorted({kind_of(variant) for variant in variants} or CodeKind, key=lambda one: one.value)
+        if context.layout.shares_counters:
+            kinds = sorted((one for one in CodeKind if one.value <= kinds[-1].value), key=lambda one: one.value)
         found: dict[CodeKind, BlockingSet] = {}
         issued = yield from find_width(context.instructions)
-        for kind in sorted(kinds, key=lambda one: one.value):
+        for kind in kinds:
             candidates = self._candidates.candidates(kind, every_class=self._thorough)
             found[kind] = yield from find_blocking(
                 candidates, context.layout, BlockingCode(context.instructions), issued, tuple(found.values())

@@ -10,6 +10,7 @@ import pytest
 
 from generator.factory import InstructionFactory
 from inference.calibration import find_width
+from inference.characterizer import Characterizer
 from results.campaign import codec
 from results.database import xml
 from results.findings import Indistinguishable, NoPorts, OnlyBounds, TooManyUsages
@@ -137,6 +138,18 @@ def test_of_stores_nothing_wrong_is_stated_where_their_ports_share_a_counter(mac
         for names in product(*map(permutations, groups))
     ]
     assert not is_complete(found) or truth in [renamed(usage, names) for usage in stated for names in orders]
+
+
+def test_all_code_names_ports_with_a_shared_counter_alike_whatever_is_measured_with_it() -> None:
+    """Each variant is measured by itself, as `characterize` does with one; both use p0, counted together with p1."""
+    backend = SimBackend(open_machine("SKX").with_parameters(shared_counters=("01",)), catalogue())
+    characterizer = Characterizer(catalogue(), backend.info().capabilities, candidates=candidates())
+    ports = set()
+    for string in ("PMOVMSKB (R32, XMM)", "VPMOVMSKB (R32, XMM)"):
+        session, variant = Session(Measurer(backend)), catalogue().by_string(string)
+        known = session.run_one(characterizer.prepare([variant]))
+        ports.add(str(session.run_one(characterizer.characterize(variant, known)).ports))
+    assert ports == {"1*p0"}
 
 
 def test_what_no_experiment_tells_apart_is_stated_as_such() -> None:

@@ -51,6 +51,11 @@ class PortLayout:
         """All ports that any counter counts."""
         return frozenset().union(*self.counters.values()) if self.counters else frozenset()
 
+    @property
+    def shares_counters(self) -> bool:
+        """Whether any counter counts the µops of several ports together."""
+        return any(len(counted) > 1 for counted in self.counters.values())
+
     def touching(self, ports: PortSet) -> tuple[str, ...]:
         """Return the counters that count any of the ports."""
         return tuple(name for name, counted in self.counters.items() if counted & ports)
