@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from results.model import Bound, LatencyPart
+from results.model import LatencyPart
 from results.whole_cycles import NEAR_WHOLE, whole_cycles
 from xed_convert.model import OperandKind
 
@@ -35,8 +35,6 @@ def latency_text(latency: LatencyResult) -> str:
     mark = "≤" if is_bound else ""
     if least < most:
         return f"[{mark}{least};{mark}{most}]" if least else f"[{least};{most}]"
-    if latency.bound is Bound.UPPER:
-        return mark + cycles_text(latency.cycles)
     if not is_bound and abs(latency.cycles - least) > NEAR_WHOLE:
         return f"{cycles_text(latency.cycles)}±{cycles_text(latency.spread or latency.cycles)}"
     return f"{mark}{least}"

@@ -153,7 +153,8 @@ def test_every_special_form_stands_beside_the_plain_one_where_it_differs(form: F
         ([latency(2, 1, Fraction(144, 10), spread=Fraction(7, 10))], "2→1 ≤15"),
         ([latency(2, 1, Fraction(98, 100))], "2→1 1"),
         ([latency(2, 1, Fraction(901, 10), spread=Fraction(9, 10))], "2→1 90.10±0.90"),
-        ([latency(2, 1, Fraction(611, 100), bound=Bound.UPPER)], "2→1 ≤6.11"),
+        ([latency(2, 1, Fraction(611, 100), bound=Bound.UPPER)], "2→1 ≤6"),
+        ([latency(2, 1, Fraction(978, 100), bound=Bound.UPPER)], "2→1 ≤9"),
         (
             [latency(2, 1, 5, part=LatencyPart.ADDRESS), latency(2, 1, 6, part=LatencyPart.MEMORY)],
             "2 addr→1 5; 2 mem→1 6",
