@@ -158,7 +158,11 @@ class Store:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
+        try:
+            if kind is None:
+                self._check_place()
+        finally:
+            self.close()
 
     # What is added
 
@@ -335,13 +339,17 @@ class Store:
 
     # Parts
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _check_place(self) -> None:
+        """Refuse to go on, or to end well, if the name no longer leads to the file that is written to."""
         if self._identity is not None and _identity(self.path) != self._identity:
             raise StoreError(
                 f"{self.path}: the file was deleted, moved or replaced while the campaign wrote to it",
                 hint="what was measured since then is lost; start again, with a file that stays where it is",
             )
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._check_place()
         with errors_about(self.path):
             try:
                 self._connection.execute("BEGIN IMMEDIATE")

@@ -301,11 +301,22 @@ def test_an_interrupt_within_a_transaction_leaves_a_single_file(path: Path) -> N
 
 
 def test_a_file_that_is_deleted_or_replaced_while_a_campaign_writes_is_said(path: Path) -> None:
-    with Store.open(path) as store:
+    store = Store.open(path)
+    store.begin(MACHINE)
+    path.unlink()
+    with pytest.raises(StoreError, match="deleted, moved or replaced"):
         store.begin(MACHINE)
-        path.unlink()
-        with pytest.raises(StoreError, match="deleted, moved or replaced"):
-            store.begin(MACHINE)
-        path.write_bytes(b"")
-        with pytest.raises(StoreError, match="deleted, moved or replaced"):
-            store.begin(MACHINE)
+    path.write_bytes(b"")
+    with pytest.raises(StoreError, match="deleted, moved or replaced"):
+        store.begin(MACHINE)
+    store.close()
+
+
+def test_a_file_that_is_deleted_after_the_last_conclusion_is_said(path: Path) -> None:
+    store = Store.open(path)
+    store.begin(MACHINE)
+    path.unlink()
+    with pytest.raises(StoreError, match="deleted, moved or replaced"):
+        store.__exit__(None, None, None)
+    with Store.open(path):  # nobody holds the lock any more
+        pass
