@@ -25,15 +25,28 @@ is_ready() {
     [ -x "$venv/bin/python" ] && cmp -s "$here/pyproject.toml" "$venv/complete-$1.toml"
 }
 
+# version_of PYTHON: print its version, such as 3.11; nothing if it cannot be run or is no Python.
+version_of() {
+    "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null
+}
+
 # is_supported PYTHON: whether it can be run and is of a version that is supported.
 is_supported() {
-    "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null
+    case $(version_of "$1") in
+        3.11 | 3.12 | 3.13) return 0 ;;
+        *) return 1 ;;
+    esac
 }
 
 # check_named_python: refuse an interpreter that the user names and that cannot be used, even where none is needed now.
 check_named_python() {
-    [ -z "${PYTHON:-}" ] || is_supported "$PYTHON" || give_up \
+    [ -n "${PYTHON:-}" ] || return 0
+    is_supported "$PYTHON" || give_up \
         "PYTHON=$PYTHON is no Python 3.11, 3.12 or 3.13 that can be run" "name another one, or unset PYTHON"
+    made=$(version_of "$venv/bin/python")
+    [ -z "$made" ] || [ "$made" = "$(version_of "$PYTHON")" ] || give_up \
+        "PYTHON=$PYTHON is another version than the environment's, $venv, which has Python $made" \
+        "unset PYTHON, remove that folder, or name another one with UOPSCOPE_VENV"
 }
 
 # find_python: set `python` to the interpreter that PYTHON names, or to the first of a version that is supported.

@@ -201,13 +201,31 @@ def test_a_reader_that_goes_away_ends_the_program_as_sigpipe_does() -> None:
     assert len(done.stdout.splitlines()) == 1
 
 
-def test_a_named_python_that_cannot_be_used_is_refused() -> None:
+OTHER_VERSION = "#!/bin/sh\necho 3.13\n"
+"""A Python that says which version it is, and does nothing else."""
+
+
+@pytest.mark.parametrize(
+    ("python", "said"),
+    [
+        (None, " is no Python 3.11"),
+        ("#!/bin/sh\n", " is no Python 3.11"),  # it runs, and is no Python
+        ("#!/bin/sh\necho 3.10\n", " is no Python 3.11"),
+        (OTHER_VERSION, " is another version than the environment's"),
+    ],
+)
+def test_a_named_python_that_cannot_be_used_is_refused(tmp_path: Path, python: str | None, said: str) -> None:
+    named = tmp_path / "python3"
+    if python is not None:
+        text = python.replace("3.13", "3.12") if sys.version_info[:2] == (3, 13) else python
+        named.write_text(text, encoding="utf-8")
+        named.chmod(0o755)
     done = subprocess.run(
         [str(CHECKOUT / "characterize"), "--help"],
         check=False,
         capture_output=True,
         text=True,
-        env=environment() | {"PYTHON": "/nowhere/python3"},
+        env=environment() | {"PYTHON": str(named)},
     )
     assert done.returncode == 3
-    assert "PYTHON=/nowhere/python3 is no Python 3.11" in done.stderr
+    assert f"PYTHON={named}{said}" in done.stderr
