@@ -64,7 +64,10 @@ def noise_and_machine(row: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its heading, the figure in it, and the figure of which it is shown as a share ("" for none)."""
+    """A column: its heading, the figure in it, and the figure of which it is shown as a share ("" for none).
+
+    A figure may be a sum of others: `ports_right+ports_lost`.
+    """
 
     heading: str
     figure: str
@@ -144,7 +147,7 @@ TABLES = {
         (
             Column("machines", MACHINES),
             _VARIANTS,
-            Column("ports right", "ports_right"),
+            Column("ports right, of the tellable ones", "ports_right", "ports_right+ports_lost+ports_wrong"),
             Column("named", "ports_named"),
             Column("not stated", "ports_unstated"),
             Column("named otherwise", "ports_named_wrong"),
@@ -226,10 +229,13 @@ def _lines(rows: FigureRows, columns: Sequence[Column], path: Path) -> Iterator[
 
 
 def _count(row: Mapping[str, str], figure: str, path: Path) -> int:
-    text = row.get(figure, "")
-    if not text.isdecimal():
-        raise TableError(f"{path}: {row.get('machine', 'a row')} has no count {figure} (found: {text!r})")
-    return int(text)
+    total = 0
+    for name in figure.split("+"):
+        text = row.get(name, "")
+        if not text.isdecimal():
+            raise TableError(f"{path}: {row.get('machine', 'a row')} has no count {name} (found: {text!r})")
+        total += int(text)
+    return total
 
 
 def _cell(column: Column, counts: Mapping[str, int]) -> str:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 FILES = (CAMPAIGN, RANDOM, KINDS, BY_TIME)
 NEEDED = sorted(
-    {figure for table in TABLES.values() for c in table.columns for figure in (c.figure, c.whole) if figure}
+    {name for table in TABLES.values() for c in table.columns for name in (c.figure, *c.whole.split("+")) if name}
     - {MACHINES}
 )
 
