@@ -80,6 +80,10 @@ def check(options: CampaignOptions) -> None:
         )
     if options.listing and options.plan:
         raise UsageError("--list and --plan contradict each other", hint="take one of them: both measure nothing else")
+    results = [*(f"--{kind}" for kind in options.files), *(["--explain"] if options.explain else [])]
+    if results and (options.listing or options.plan):
+        alone = "--list" if options.listing else "--plan"
+        raise UsageError(f"{alone} and {results[0]} contradict each other", hint=f"{alone} measures nothing")
     if options.automatic and options.architecture:
         raise UsageError("--arch-auto and --arch contradict each other", hint="--arch-auto is the CPU at hand")
     if options.hide_counters and options.backend != "sim":

@@ -40,6 +40,8 @@ ROWS = (
     Wrong("characterize ''", 2, "an argument is empty"),
     Wrong("characterize ADC --all", 2, "named instructions and --all contradict each other"),
     Wrong("characterize ADC --list --plan", 2, "--list and --plan contradict each other"),
+    Wrong("characterize ADC --list --csv out.csv", 2, "--list and --csv contradict each other"),
+    Wrong("characterize ADC --plan --explain", 2, "--plan and --explain contradict each other"),
     Wrong("characterize ADC --arch-auto --arch HSW", 2, "--arch-auto and --arch contradict each other"),
     Wrong("characterize --extension SSE22", 2, "no instruction has the extension 'SSE22'"),
     Wrong("characterize --isa-set NONE", 2, "no instruction has the ISA set 'NONE'"),
