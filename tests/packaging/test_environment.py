@@ -16,9 +16,10 @@ case "$*" in
     "-m pip --version") exit {pip} ;;
     "-m venv "*) mkdir -p "$3/bin"; cp "$0" "$3/bin/python" ;;
     "- "*) echo lxml ;;
+    "-c "*version_info*) echo 3.12 ;;
 esac
 """
-"""An interpreter that does nothing but note what it was asked, and copy itself where an environment is made."""
+"""An interpreter that says its version, notes what it was asked, and copies itself where an environment is made."""
 
 
 def interpreter(path: Path, log: Path, *, pip: bool) -> None:
