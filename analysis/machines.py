@@ -2,7 +2,7 @@
 
 Without a file, shipped measurements of a CPU of that name come first, then a model of LLVM's (`simulator/models/`).
 LLVM's models lack the front end, micro-fusion, the stack engine and store forwarding. The constants of the core and
-the usual rules of decoding stand in (`completed`). On every core, AH, BH, CH and DH are parts of their registers here.
+the usual rules of decoding stand in (`completed`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def open_machine(architecture: str = "", data: Path | None = None) -> MachineMod
         ModelError: the file has no measurements of that name, or its core is not known.
         AnalysisError: there is no file, and nothing of that name is shipped or no name is given.
     """
-    return _opened(architecture, data).with_parameters(merge_ports="").with_stand_ins(UNTRACKED)
+    return _opened(architecture, data).with_stand_ins(UNTRACKED)
 
 
 def _opened(architecture: str, data: Path | None) -> MachineModel:

@@ -6,6 +6,7 @@ Reading order:
 - `code`: bytes to instructions as the machine executes them; unknown ones are listed (`CodeReader`, `Block`);
 - `effects`: what an instruction reads and writes, and the cycles between; its µops by port set;
 - `zero_uppers`: which scalar instructions need not wait for the part of a register that they keep;
+- `high_bytes`: where AH, BH, CH and DH are merged with their registers, and where they take a cycle longer;
 - `commits`: how long stores take on their way into the cache;
 - `pointers`: which loads take a cycle less because a load made their base;
 - `uppers`: which instructions wait because AVX and legacy SSE instructions are mixed;

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from iced_x86 import Decoder as IcedDecoder
 
-from analysis.block.effects import InstructionEffects, effects_of
+from analysis.block.effects import InstructionEffects, effects_of, merging
+from analysis.block.high_bytes import HighBytes
 from analysis.block.zero_uppers import ZeroUppers
 from analysis.errors import AnalysisError
 from results.machine.graph import Decoding, ModelError
@@ -159,8 +160,11 @@ class CodeReader:
         core, names = machine.parameters.front, machine.parameters.ports
         self._quiet_ports = tuple(sorted(map(names.index, core.ports.not_taken))) if core is not None else ()
         self._nops_fuse = core is not None and core.fusion.nops
-        merging = core.merge_optimization if core is not None else None
-        self._zero_uppers = ZeroUppers() if merging is not None and merging.enabled else None
+        zeros = core.merge_optimization if core is not None else None
+        self._zero_uppers = ZeroUppers() if zeros is not None and zeros.enabled else None
+        self._merge_ports = sum(1 << number for number in machine.parameters.merging)
+        self._high_bytes = HighBytes() if self._merge_ports else None
+        self._merging: dict[tuple[Item, tuple[str, ...]], Item] = {}
         self._lengths: dict[bytes, list[int]] = {}
 
     def block(self, code: bytes, taken: Container[int] = ()) -> Block:
@@ -187,6 +191,8 @@ class CodeReader:
         if self._zero_uppers is not None:
             free = self._zero_uppers.without_waits([item.compiled for item in items])
             items = [self._replaced(item, one) for item, one in zip(items, free, strict=True)]
+        if self._high_bytes is not None:
+            items = self._with_high_bytes(items, self._high_bytes)
         return Block(tuple(self._with_nops(items)) if self._nops_fuse else tuple(items))
 
     def _replaced(self, item: Item, one: Compiled | None) -> Item:
@@ -196,6 +202,23 @@ class CodeReader:
         if one not in self._forms:
             self._forms[one] = Item(item.data, one, effects_of(one, item.data))
         return self._forms[one]
+
+    def _with_high_bytes(self, items: list[Item], high_bytes: HighBytes) -> list[Item]:
+        """Return the instructions with the µops that merge high bytes, on a core that renames these apart."""
+        followed = high_bytes.followed([item.compiled for item in items])
+        if followed is None:
+            return items
+        pairs = zip(items, followed, strict=True)
+        return [self._merged(self._replaced(item, one), registers) for item, (one, registers) in pairs]
+
+    def _merged(self, item: Item, registers: tuple[str, ...]) -> Item:
+        """Return an instruction before which registers are merged with their high bytes."""
+        if not registers:
+            return item
+        key = item, registers
+        if key not in self._merging:
+            self._merging[key] = replace(item, effects=merging(item.effects, registers, self._merge_ports))
+        return self._merging[key]
 
     def _with_nops(self, items: Sequence[Item]) -> Iterator[Item]:
         """Yield the instructions; a NOP that fuses with the one before takes no slot."""
@@ -241,6 +264,9 @@ class CodeReader:
             self._not_taken.clear()
             self._riding.clear()
             self._forms.clear()
+            self._merging.clear()
+            if self._high_bytes is not None:
+                self._high_bytes.forget()
             if self._zero_uppers is not None:
                 self._zero_uppers.forget()
         self._known[item.data] = item

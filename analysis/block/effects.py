@@ -88,6 +88,16 @@ class InstructionEffects:
     flags_read: tuple[str, ...] = ()
     unit: str = ""
     loads: tuple[LoadAddress, ...] = ()
+    merged: tuple[str, ...] = ()
+    """The registers that µops merge with their high bytes before it; `port_masks` contain these µops."""
+
+
+def merging(effects: InstructionEffects, registers: tuple[str, ...], ports: int) -> InstructionEffects:
+    """Return the effects of an instruction before which registers are merged with their high bytes on some ports."""
+    masks, fused = (Counter(dict(found)) for found in (effects.port_masks, effects.fused_masks))
+    for found in (masks, fused):
+        found[ports] += len(registers)
+    return replace(effects, port_masks=tuple(masks.items()), fused_masks=tuple(fused.items()), merged=registers)
 
 
 def effects_of(one: Compiled | None, data: bytes) -> InstructionEffects:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simulator.instructions.locations import high_byte_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -25,6 +27,7 @@ def quick_loads(items: Sequence[Item], forwardings: Iterable[ForwardedLoad]) -> 
         found.clear()
         for position, item in enumerate(items):
             effects = item.effects
+            loaded.difference_update(effects.merged)
             if effects.pointer in loaded:
                 found.add(position)
             names = {name for one in effects.outputs for name in one.names}
@@ -38,6 +41,7 @@ def has_chain_of_loads(items: Sequence[Item]) -> bool:
     loaded: set[str] = set()
     for item in (*items, *items):
         effects = item.effects
+        loaded |= {register for register in effects.merged if high_byte_of(register) in loaded}
         if any(not loaded.isdisjoint(load.registers) for load in effects.loads):
             return True
         kept = {

@@ -187,9 +187,7 @@ class Analyzer:
 
     def _back_end(self, block: Block, followed: Followed) -> dict[Component, Fraction]:
         """Return the bounds of issue, stores, AVX transitions and divider."""
-        slots = 0 if updates_for_values(self.core) else len(synchronizations(block, self.core))
-        slots += sum(item.effects.slots - fused for item, fused in zip(block.items, block.fused, strict=True))
-        found = {Component.ISSUE: Fraction(slots, self.machine.parameters.issue_width)}
+        found = {Component.ISSUE: issue_bound(block, self.machine.parameters.issue_width, self.core)}
         if followed.commit_cycles:
             found[Component.STORES] = followed.commit_cycles
         if mixed := transition_cycles(self.core, block):
@@ -231,6 +229,22 @@ class Analyzer:
             (Fraction(n, mask.bit_count()) for mask, n in block.uops_by_ports.items() if mask & bit), Fraction(0)
         )
         return {unit: cycles + share for unit, cycles in found.items()}
+
+
+def issue_bound(block: Block, width: int, core: CoreConstants | None) -> Fraction:
+    """Return the core cycles in which the µops of an iteration can be issued.
+
+    A µop that merges a high byte is issued alone: those between two of them take whole cycles.
+    """
+    synchronized = set() if updates_for_values(core) else synchronizations(block, core)
+    groups = [0]
+    for position, (item, fused) in enumerate(zip(block.items, block.fused, strict=True)):
+        groups += [0] * len(item.effects.merged)
+        groups[-1] += item.effects.slots - fused + (position in synchronized)
+    if len(groups) == 1:
+        return Fraction(groups[0], width)
+    groups[0] += groups.pop()  # the next iteration goes on
+    return Fraction(sum(-(-slots // width) + 1 for slots in groups))
 
 
 def forwarding_units(core: CoreConstants | None, followed: Followed) -> dict[int, tuple[str, Fraction]]:

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from analysis.block.pointers import quick_loads
+from simulator.instructions.locations import high_byte_of
 from simulator.instructions.stack_pointer import STACK_POINTER
 
 if TYPE_CHECKING:
@@ -121,13 +122,19 @@ class _Wiring:
             if position in synchronized:
                 self.nodes.append(Node(position, (STACK_POINTER,), []))
                 self.made[STACK_POINTER] = len(self.nodes) - 1
+            for register in item.effects.merged:
+                self.nodes.append(Node(position, (register,), []))
+                self.made[register] = len(self.nodes) - 1
             self.first.append(len(self.nodes))
             self.nodes += [Node(position, output.names, []) for output in item.effects.outputs]
             self._note(position, self.made)
         self.here: dict[str, int] = {}
-        for position in range(len(self.items)):
+        for position, item in enumerate(self.items):
+            merged = item.effects.merged
             if position in synchronized:
-                self._synchronize(self.first[position] - 1)
+                self._bring(self.first[position] - len(merged) - 1, STACK_POINTER, (STACK_POINTER,))
+            for number, register in enumerate(merged, self.first[position] - len(merged)):
+                self._bring(number, register, (register, high_byte_of(register)))
             self._connect(position)
             self._note(position, self.here)
 
@@ -152,11 +159,16 @@ class _Wiring:
             if output.loads_wait is not None:
                 edges += self._stored(position, output.loads_wait)
 
-    def _synchronize(self, number: int) -> None:
-        """Let RSP be ready a cycle later: what the stack engine did is added to it."""
-        source = self.here.get(STACK_POINTER, self.made[STACK_POINTER])
-        self.nodes[number].edges.append(Edge(source, 1, 0 if STACK_POINTER in self.here else 1))
-        self.here[STACK_POINTER] = number
+    def _bring(self, number: int, register: str, parts: Sequence[str]) -> None:
+        """Let a register be ready a cycle after its parts.
+
+        What the stack engine did is added to RSP, and other registers are merged with their high bytes.
+        """
+        for part in parts:
+            source = self.here.get(part, self.made.get(part))
+            if source is not None:
+                self.nodes[number].edges.append(Edge(source, 1, 0 if part in self.here else 1))
+        self.here[register] = number
 
     def _stored(self, position: int, cycles: int) -> Iterator[Edge]:
         """Yield the edges from the stores that an instruction reads from.

@@ -8,6 +8,7 @@ The steps of an instruction are made once. They differ from those of a microbenc
   forwarded, and is in the cache as many cycles later as a failed forwarding costs. Stores commit in order, one per
   cycle, so those before it count as well.
 - A µop brings RSP up to date where RSP is used after PUSH or POP (`synchronizations`).
+- A µop merges a high byte with its register where the block's instructions say so (`InstructionEffects.merged`).
 - Flags that nothing in the block reads are left out, which saves time.
 - Unknown instructions take a slot in the front end and at issue.
 """
@@ -30,7 +31,8 @@ from analysis.bounds.dependencies import synchronizations, updates_for_values
 from analysis.bounds.front_end import unknown_fetched
 from results.machine.graph import FLAGS
 from simulator.core.compiler import Numbering, steps_of
-from simulator.core.core import COMMIT, FETCH, LOAD, NO_PORT, PORT, TICKS, UNIT
+from simulator.core.core import COMMIT, FETCH, LOAD, NO_PORT, PARTIAL, PORT, TICKS, UNIT, HighByte
+from simulator.instructions.locations import high_byte_of
 from simulator.instructions.stack_pointer import STACK_POINTER
 
 if TYPE_CHECKING:
@@ -108,14 +110,22 @@ _TemplateKey = tuple["Item", "Item | None", frozenset[str], int, tuple[tuple[str
 class Programs:
     """Makes programs for one machine."""
 
-    def __init__(self, stack_ports: tuple[int, ...], load_ports: frozenset[int], core: CoreConstants | None) -> None:
+    def __init__(
+        self,
+        stack_ports: tuple[int, ...],
+        load_ports: frozenset[int],
+        core: CoreConstants | None,
+        merge_ports: tuple[int, ...] = (),
+    ) -> None:
         """Begin without any instruction.
 
         Args:
             stack_ports: ports of the µop that brings RSP up to date.
             load_ports: ports of loads.
             core: the constants of the core with its front end (None: there is none).
+            merge_ports: ports of the µop that merges a high byte with its register.
         """
+        self._merge_ports = merge_ports
         self._stack_ports, self._load_ports = stack_ports, load_ports
         self._fast = core is not None and core.memory.fast_pointer_chasing
         self._ways = core.memory.ways if core is not None and core.memory_renaming is not None else ()
@@ -219,7 +229,9 @@ class Programs:
         steps = tuple(steps_of(code, self._numbering))
         units: list[Step] = [(UNIT, (), ticks, (), (self._numbering.of(name),), 0, 0, 0) for name, ticks in paths]
         begin = 1 if self._fetches else 0
-        steps = (*steps[:begin], *units, *(self._entries(item) if queued else ()), *steps[begin:])
+        merges = [step for register in item.effects.merged for step in self._merge(register)]
+        entries = self._entries(item) if queued else ()
+        steps = (*steps[:begin], *merges, *units, *entries, *steps[begin:])
         return _Template(steps, tuple(self._cut(steps)))
 
     def _entries(self, item: Item) -> Iterator[Step]:
@@ -283,6 +295,14 @@ class Programs:
         if updates_for_values(self._core):
             return (NO_PORT, (), 1, (self._pointer,), (self._pointer,), 0, 0, 0)
         return (PORT, self._stack_ports, 1, (self._pointer,), (self._pointer,), 0, 1, 1)
+
+    def _merge(self, register: str) -> tuple[Step, Step]:
+        """Return the steps of a µop that merges a high byte, which is apart from its register."""
+        places = self._numbering.of(register), self._numbering.of(high_byte_of(register))
+        return (
+            (PARTIAL, (), 0, places, (), HighByte.APART, 0, 0),
+            (PARTIAL, self._merge_ports, 1, places, places[:1], HighByte.MERGED, 1, 1),
+        )
 
     def _commit(self, location: int) -> Step:
         """Return the step that commits a store to the cache; a location says when it is there."""

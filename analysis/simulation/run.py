@@ -78,7 +78,7 @@ class Simulation:
         self.interruptible_pairs = core is not None and core.fusion.interruptible
         loads = frozenset(every if core is None else map(self.parameters.ports.index, core.ports.load))
         self._filling = FEW_INSTRUCTIONS * max(HASWELL_ENTRIES, self.parameters.reorder_buffer) // HASWELL_ENTRIES
-        self.programs = Programs(ports[0] if ports else every, loads, core)
+        self.programs = Programs(ports[0] if ports else every, loads, core, machine.parameters.merging)
 
     def run(self, block: Block, followed: Followed, *, loop: bool, copies: int = MANY_COPIES) -> Simulated:
         """Simulate a block; unknown instructions take a slot and no time.

@@ -18,7 +18,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from analysis.simulation.results import Explanation, InstanceTimes, InstructionTimes, UopTimes, Wait
-from simulator.core.core import TRACED
+from simulator.core.core import PARTIAL, TRACED, HighByte
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -94,9 +94,9 @@ class Watcher:
         waited = (0, 0)
         uops: list[UopTimes] = []
         executed, logged = 0, 0
-        for step, moment in zip([step for step in steps if step[0] in TRACED], trace, strict=True):
+        for step, moment in zip([step for step in steps if step[0] in TRACED or _merges(step)], trace, strict=True):
             if step[6]:
-                self._issued(sums, moment, entry)
+                self._issued(sums, moment, entry, alone=_merges(step))
                 entry += 1
             executed = max(executed, moment.done)
             if moment.logged > logged:
@@ -112,16 +112,17 @@ class Watcher:
         first = min((one.dispatched for one in uops), default=None)
         return InstanceTimes(position, iteration, self.cycle, first, executed, core.last_retired, tuple(uops))
 
-    def _issued(self, sums: _Sums, moment: Moment, entry: int) -> None:
-        """Note how long a µop waited for its issue."""
-        full = self.used >= self.core.parameters.issue_width
+    def _issued(self, sums: _Sums, moment: Moment, entry: int, *, alone: bool) -> None:
+        """Note how long a µop waited for its issue, which may have a cycle `alone`."""
+        width = self.core.parameters.issue_width
+        full = self.used >= (1 if alone else width)
         possible = self.cycle + 1 if full else self.cycle
         delivered = min(max(possible, moment.arrived), moment.issued)
         _add(sums.waits, Wait.FRONT_END, delivered - possible)
         _add(sums.waits, Wait.BUFFER, moment.issued - max(possible, delivered))
         if moment.issued > max(possible, delivered):
             self._blocked(entry, moment.issued - max(possible, delivered))
-        self.used = 1 if moment.issued > self.cycle else self.used + 1
+        self.used = width if alone else 1 if moment.issued > self.cycle else self.used + 1
         self.cycle = moment.issued
 
     def _blocked(self, entry: int, cycles: int) -> None:
@@ -156,6 +157,11 @@ class Watcher:
     def _maker(self, sources: Iterable[int]) -> int | None:
         """Return the number of the instance that made the last of some locations, None if none was seen."""
         return max([self.made[one] for one in sources if one in self.made], default=(0, None))[1]
+
+
+def _merges(step: Step) -> bool:
+    """Whether it is a µop that merges a high byte; a program has one only where the byte is apart."""
+    return step[0] == PARTIAL and step[5] == HighByte.MERGED
 
 
 def _add(sums: dict[Wait, int], key: Wait, cycles: int) -> None:

@@ -195,11 +195,12 @@ def compile_instruction(
     locator = _Locator(variant, values, pushed=turn < 0, apart=apart)
     port_index = {port: number for number, port in enumerate(machine.parameters.ports)}
     by_task = machine.parameters.by_task
+    located = tuple(_located(uop, locator, port_index, by_task=by_task) for uop in uops)
     one = Compiled(
         variant,
         values,
         size_bytes,
-        tuple(_located(uop, locator, port_index, by_task=by_task) for uop in uops),
+        located,
         max(1, min(behaviour.slots + updates, machine.parameters.reorder_buffer)),  # more could never retire together
         behaviour.eliminated_share,
         locator.stack_change,
@@ -213,7 +214,7 @@ def compile_instruction(
         else _shared_unit(variant, behaviour, machine.parameters.front),
         _fetched(variant, values, behaviour, data, machine),
         uneliminated=tuple(sorted(port_index[port] for port in behaviour.uneliminated)),
-        partial=locator.partial_access(),
+        partial=locator.partial_access(located),
         domain=domain_of(variant, machine.parameters.bypass) if machine.parameters.bypass else "",
         data_paths=_paths_of_data(variant, uops, machine.parameters.front),
         is_wide=machine.parameters.front is not None and _limits(variant, machine.parameters.front),
@@ -475,10 +476,14 @@ class _Locator:
     def _place(self, name: str) -> str:
         return name if self._is_apart(name) else location_of(name)
 
-    def partial_access(self) -> PartialAccess | None:
-        """Return how it uses registers that have a high byte, None if none is renamed separately."""
+    def partial_access(self, uops: Iterable[LocatedUop]) -> PartialAccess | None:
+        """Return how it uses registers that have a high byte, None if none is renamed separately.
+
+        A zero idiom names a register that none of its µops reads.
+        """
         if not self.apart:
             return None
+        needed = {place for uop in uops for place in uop.reads}
         named = [(o, name) for o in self.variant.operands if tracked(o) for name in self.register_names(o)]
         high = [(o, location_of(name)) for o, name in named if is_high_byte(name)]
         wide = [(o, name, location_of(name)) for o, name in named if width_of(name) > 8]
@@ -489,7 +494,7 @@ class _Locator:
         return PartialAccess(
             frozenset(place for _, place in high),
             tuple(dict.fromkeys(place for o, place in high if o.written or o.conditional_write)),
-            tuple(dict.fromkeys(read)),
+            tuple(dict.fromkeys(place for place in read if place in needed)),
             tuple(dict.fromkeys(place for o, _, place in wide if o.written or o.conditional_write)),
         )
 

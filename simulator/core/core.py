@@ -62,7 +62,7 @@ class HighByte(IntEnum):
 
 
 TRACED = (PORT, NO_PORT, SHARED)
-"""The kinds of steps that are µops; each has a `Moment` in a trace."""
+"""The kinds of steps that are µops; each has a `Moment` in a trace. So has a µop that merges a high byte."""
 
 TICKS = 60
 """Parts of a cycle in which the time of a unit is counted: all fractions down to sixths, and tenths, are whole."""
@@ -358,7 +358,7 @@ class Core:
                 ready, free = dispatch(ports, max(ready, now + 1), 0, free) + latency, 0
             if shared and kind != SHARED:
                 self.sharing.overwrite(targets, now)
-            if trace is not None and kind != PARTIAL:
+            if trace is not None:
                 trace.append(Moment(now, arrived, needed, ready, len(log or ())))
             for location in targets:
                 locations[location] = ready

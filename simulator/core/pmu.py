@@ -235,9 +235,8 @@ class Simulator:
         """Return the numbering for a segment: high bytes that are renamed separately need steps of their own."""
         apart = has_high_bytes(segment)
         if apart not in self._numberings:
-            ports = self.parameters.ports
-            merging = tuple(number for number, port in enumerate(ports) if port in self.parameters.merge_ports)
-            self._numberings[apart] = Numbering(merging=merging if apart else (), bypass=self.parameters.bypass)
+            merging = self.parameters.merging if apart else ()
+            self._numberings[apart] = Numbering(merging=merging, bypass=self.parameters.bypass)
         return self._numberings[apart]
 
     def _simulate(self, segment: Segment, order: Order) -> SegmentResult:

@@ -120,6 +120,11 @@ class Parameters:
         )
 
     @property
+    def merging(self) -> tuple[int, ...]:
+        """The numbers of the ports of the µop that merges high bytes."""
+        return tuple(number for number, port in enumerate(self.ports) if port in self.merge_ports)
+
+    @property
     def port_names(self) -> tuple[str, ...]:
         """The ports as results name them: by letters, or as the resources that letters stand for (`FP0`, `r1`)."""
         resources = self.front.ports.resources if self.front is not None else {}
