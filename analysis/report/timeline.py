@@ -26,7 +26,13 @@ WIDEST = 80
 MOST_LINES = 40
 """Rows of a picture."""
 
-HEADS = {Wait.FRONT_END: "front", Wait.BUFFER: "buffer", Wait.OPERAND: "operand", Wait.PORT: "port"}
+HEADS = {
+    Wait.FRONT_END: "front",
+    Wait.BUFFER: "buffer",
+    Wait.LOAD_QUEUE: "loads",
+    Wait.OPERAND: "operand",
+    Wait.PORT: "port",
+}
 """The headings of the waits, at most seven letters."""
 
 

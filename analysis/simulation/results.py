@@ -18,6 +18,8 @@ class Wait(StrEnum):
     """Its µops were not yet delivered, though there were issue slots and entries in the buffers."""
     BUFFER = "buffer"
     """The reorder buffer or the scheduler was full."""
+    LOAD_QUEUE = "load queue"
+    """The load queue was full."""
     OPERAND = "operand"
     """It had been issued, but an operand was not ready."""
     PORT = "port"

@@ -4,8 +4,10 @@ Instructions are taken in program order. SUACA shows the same of a simulated pip
 performance of basic blocks", bachelor's thesis, Saarland University 2018).
 
 - **Front end**: cycles in which a µop could have been issued, if it had been delivered.
-- **Buffer**: further cycles until there was an entry in the reorder buffer, in the scheduler and in the load queue. The
-  instruction at the head of the reorder buffer causes them, if it had not yet executed.
+- **Load queue**: further cycles until there was an entry for a load. The load that kept it causes them. Where entries
+  are freed in program order, that is the oldest one that was not done.
+- **Buffer**: further cycles until there was an entry in the reorder buffer and in the scheduler. The instruction at the
+  head of the reorder buffer causes them, if it had not yet executed.
 - **Operand**: cycles from the one after issue until the last operand is ready. The instruction that made it is the
   cause; an operand that another µop of the same instruction made does not count.
 - **Port**: cycles from then until dispatch. Each is caused by the instruction that had the port in that cycle.
@@ -18,7 +20,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from analysis.simulation.results import Explanation, InstanceTimes, InstructionTimes, UopTimes, Wait
-from simulator.core.core import PARTIAL, TRACED, HighByte
+from simulator.core.core import LOAD, PARTIAL, TRACED, HighByte
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -65,6 +67,7 @@ class Watcher:
         self.passed: list[_Passed] = []
         self.users: dict[tuple[int, int], int] = {}  # by cycle and port: the position of the instruction
         self.owners: dict[int, int] = {}  # by entry of the reorder buffer: the number of the instance
+        self.keepers: dict[int, int] = {}  # by the cycle that frees entries of the load queue: the first instance
         self.cycle, self.used = core.cycle, core.parameters.issue_width - core.free_slots
 
     def watch(self, repetitions: int, most: int) -> Explanation:
@@ -93,10 +96,14 @@ class Watcher:
         core.advance(steps, log, trace)
         waited = (0, 0)
         uops: list[UopTimes] = []
-        executed, logged = 0, 0
-        for step, moment in zip([step for step in steps if step[0] in TRACED or _merges(step)], trace, strict=True):
+        executed, logged, entered = 0, 0, 0
+        for step, moment in zip([step for step in steps if _is_traced(step)], trace, strict=True):
+            if step[0] == LOAD:
+                entered = max(entered, moment.needed)
+                self.keepers.setdefault(moment.done, len(self.passed))
+                continue
             if step[6]:
-                self._issued(sums, moment, entry, alone=_merges(step))
+                self._issued(sums, moment, entered, entry, alone=_merges(step))
                 entry += 1
             executed = max(executed, moment.done)
             if moment.logged > logged:
@@ -112,18 +119,32 @@ class Watcher:
         first = min((one.dispatched for one in uops), default=None)
         return InstanceTimes(position, iteration, self.cycle, first, executed, core.last_retired, tuple(uops))
 
-    def _issued(self, sums: _Sums, moment: Moment, entry: int, *, alone: bool) -> None:
-        """Note how long a µop waited for its issue, which may have a cycle `alone`."""
+    def _issued(self, sums: _Sums, moment: Moment, entered: int, entry: int, *, alone: bool) -> None:
+        """Note how long a µop waited for its issue, which may have a cycle `alone`.
+
+        It had an entry of the load queue from the cycle `entered` on, and takes an `entry` of the reorder buffer.
+        """
         width = self.core.parameters.issue_width
         full = self.used >= (1 if alone else width)
         possible = self.cycle + 1 if full else self.cycle
         delivered = min(max(possible, moment.arrived), moment.issued)
         _add(sums.waits, Wait.FRONT_END, delivered - possible)
-        _add(sums.waits, Wait.BUFFER, moment.issued - max(possible, delivered))
-        if moment.issued > max(possible, delivered):
-            self._blocked(entry, moment.issued - max(possible, delivered))
+        queued = min(max(possible, delivered), moment.issued)
+        room = min(max(queued, entered), moment.issued)
+        _add(sums.waits, Wait.LOAD_QUEUE, room - queued)
+        _add(sums.waits, Wait.BUFFER, moment.issued - room)
+        if room > queued:
+            self._kept(entered, room - queued)
+        if moment.issued > room:
+            self._blocked(entry, moment.issued - room)
         self.used = width if alone else 1 if moment.issued > self.cycle else self.used + 1
         self.cycle = moment.issued
+
+    def _kept(self, entered: int, cycles: int) -> None:
+        """Blame the load that kept an entry of the load queue until a cycle."""
+        number = self.keepers.get(entered)
+        if number is not None and number < len(self.passed):
+            _add(self.sums[self.passed[number].position].caused, Wait.LOAD_QUEUE, cycles)
 
     def _blocked(self, entry: int, cycles: int) -> None:
         """Blame the instruction that kept an entry of the reorder buffer: the oldest that had not executed."""
@@ -162,6 +183,11 @@ class Watcher:
 def _merges(step: Step) -> bool:
     """Whether it is a µop that merges a high byte; a program has one only where the byte is apart."""
     return step[0] == PARTIAL and step[5] == HighByte.MERGED
+
+
+def _is_traced(step: Step) -> bool:
+    """Whether a step has a moment in a trace."""
+    return step[0] in TRACED or step[0] == LOAD or _merges(step)
 
 
 def _add(sums: dict[Wait, int], key: Wait, cycles: int) -> None:

@@ -62,7 +62,7 @@ class HighByte(IntEnum):
 
 
 TRACED = (PORT, NO_PORT, SHARED)
-"""The kinds of steps that are µops; each has a `Moment` in a trace. So has a µop that merges a high byte."""
+"""The kinds of steps that are µops. Each has a `Moment` in a trace; so has a LOAD, and a µop that merges high bytes."""
 
 TICKS = 60
 """Parts of a cycle in which the time of a unit is counted: all fractions down to sixths, and tenths, are whole."""
@@ -97,7 +97,8 @@ class Moment(NamedTuple):
     """What happened to a µop, in absolute cycles: its issue, and when its operands and its result were ready.
 
     The front end had delivered it at `arrived`. `logged` is the number of dispatches that were logged up to it: one
-    more than before it, if it was dispatched to a port.
+    more than before it, if it was dispatched to a port. Of a LOAD, `needed` is when it got its entry of the load queue,
+    and `done` is when that is free again.
     """
 
     issued: int
@@ -347,7 +348,9 @@ class Core:
                 locations[targets[0]] = self.committed + latency
                 continue
             elif kind == LOAD:
-                until = self._enter(ready, latency)
+                until, leaving = self._enter(ready, latency)
+                if trace is not None:
+                    trace.append(Moment(now, arrived, until, leaving, len(log or ())))
                 if until > now:
                     now, free = self._wait(now, until, _ENDLESS), width
                 continue
@@ -473,17 +476,20 @@ class Core:
             return False
         return self.high_bytes.pop(high, None) is not None and what is HighByte.MERGED
 
-    def _enter(self, ready: int, latency: int) -> int:
-        """Take an entry of the load queue for a load whose address is `ready` in a cycle; return when it is free."""
+    def _enter(self, ready: int, latency: int) -> tuple[int, int]:
+        """Take an entry of the load queue for a load whose address is `ready` in a cycle.
+
+        Return when there is one, and when it is free again.
+        """
         queue = self.parameters.load_queue
         if queue is None:
-            return 0
+            return 0, 0
         entered = heappop(self.loads) if len(self.loads) >= queue.entries else 0
         free = max(ready, entered) + latency + queue.cycles
         if queue.in_order:
             free = self.last_load = max(free, self.last_load)
         heappush(self.loads, free)
-        return entered
+        return entered, free
 
     def _rotate(self, targets: tuple[int, ...], turn: int) -> None:
         """Turn the x87 stack: what was ST(0) becomes ST(1) (turn 1), or the other way round (turn -1)."""

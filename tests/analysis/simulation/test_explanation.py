@@ -34,6 +34,29 @@ def test_where_a_port_is_full_instructions_wait_for_it_and_for_each_other() -> N
     )
 
 
+def test_chains_of_loads_wait_for_the_load_queue_and_for_each_other() -> None:
+    one = study("mov rax, [rbx]; mov rax, [rbx+rax]; mov rax, [rbx+rax]; mov rax, [rbx+rax]; mov rax, [rbx+rax]")
+    assert one.cycles > one.bounds.cycles
+    lines = one.explanation.instructions
+    waited = sum(line.waits.get(Wait.LOAD_QUEUE, 0) for line in lines)
+    assert float(one.cycles) > waited > one.cycles / 2
+    assert waited > 5 * sum(line.waits.get(Wait.BUFFER, 0) for line in lines)
+    caused = [float(line.caused.get(Wait.LOAD_QUEUE, 0)) for line in lines]
+    assert sum(caused) == pytest.approx(float(waited), rel=0.25)  # the first entries are of loads before
+    assert max(caused) == caused[-1]  # entries are freed in order, and its data come last
+    facts = PredictionFacts(one.bounds, haswell(), study=one)
+    (head,) = [line for line in lines_of(facts) if line.startswith("line  ") and "front" in line]
+    assert head.split() == ["line", "front", "buffer", "loads", "operand", "port", "others", "ports"]
+    found = json_of(facts)
+    jsonschema.validate([found], schema())
+    assert "load queue" in found["simulation"]["instructions"][4]["caused"]
+
+
+def test_code_without_chains_of_loads_waits_for_no_load_queue() -> None:
+    lines = study("mov rax, [rbx]; mov rcx, [rsi]; imul rdx, rax").explanation.instructions
+    assert not any(Wait.LOAD_QUEUE in line.waits for line in lines)
+
+
 def test_long_instructions_wait_for_the_front_end() -> None:
     lines = study(
         "; ".join(f"mov {name}, 0x123456789abcdef" for name in ("rax", "rbx", "rcx"))
