@@ -426,8 +426,11 @@ OPERATIONS: dict[str, Callable[[int, int], int]] = {
 }
 """Operations on two numbers of 64 bits, by mnemonic."""
 
-PLAIN_LOADS = frozenset({"MOV", "POP"})
+PLAIN_LOADS = frozenset({"MOV", "POP", "LEAVE"})
 """Mnemonics of loads of 32 and 64 bits that do not change what they load."""
+
+FRAME_BYTES = 8
+"""What LEAVE loads in 64-bit code."""
 
 COPIES = frozenset({"MOV", "MOVZX", "PUSH"})
 """Mnemonics whose result is their last operand."""
@@ -494,8 +497,11 @@ class _Meaning:
             if access.reads:
                 found |= state.wrote(access, address, _When(iteration, position), spelling)
         result = self._result(state, places)
+        known = self._left_frame(state, places)
+        if result is not None:
+            known[self.target] = result
         for name in self.written:
-            state.write(name, result if result is not None and name == self.target else state.fresh())
+            state.write(name, known.get(name) or state.fresh())
         for access, address, spelling in zip(self.accesses, places, spelled, strict=True):
             if access.writes:
                 stored = result if result is not None else state.fresh()
@@ -504,6 +510,13 @@ class _Meaning:
             symbol, offset = state.register("RSP")
             state.registers["RSP"] = (symbol, offset + self.stack_change & FULL)
             state.stack_moved += self.stack_change
+
+    def _left_frame(self, state: _State, places: list[Value]) -> dict[str, Value]:
+        """Return what LEAVE makes of RBP and RSP: what was pushed there, and the place above (Intel SDM volume 2A)."""
+        if self.iclass != "LEAVE" or self.accesses[0].size != FRAME_BYTES:
+            return {}
+        ((symbol, offset),) = places
+        return {"RBP": state.load(places[0], FRAME_BYTES), "RSP": (symbol, offset + FRAME_BYTES & FULL)}
 
     @property
     def target(self) -> str:

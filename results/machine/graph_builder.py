@@ -10,6 +10,8 @@
   latency, a delay leads from the source to the result beside it. So every measured pair comes out exactly, and a pair
   that was not measured does not come up.
 - **Stack pointer and string addresses** are moved at rename, at no cost, unless a latency says otherwise.
+- **A loaded register** whose ports and latency are not known is there when a plain load could bring it, and no sooner.
+  LEAVE loads RBP from where it points, and makes RSP out of it by an addition (Intel SDM volume 2A).
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from results.machine.graph import (
     address_inputs,
     address_updates,
     is_memory_result,
+    tracked,
     value_inputs,
     value_outputs,
 )
@@ -38,6 +41,10 @@ if TYPE_CHECKING:
     from results.machine.latencies import Latencies
     from results.model import PortUsage
     from xed_convert.model import InstructionVariant
+
+
+STACK_POINTER = ("RSP",)
+"""The registers of an operand that is the stack pointer."""
 
 
 class GraphBuilder:
@@ -58,7 +65,8 @@ class GraphBuilder:
         self.roles = roles_of(usage, core, reads=bool(self.read), writes=len(self.written))
         places = [Endpoint(o.index, LatencyPart.MEMORY) for o in self.written]
         known = {end for _, end in latencies}
-        free = {one for one in address_updates(variant) if one not in known}
+        self.loaded = self._loaded_register()
+        free = {one for one in address_updates(variant) if one not in known and one != self.loaded}
         self.results = [*(one for one in value_outputs(variant) if one not in free), *places]
         self.stages = self._stages()
         self.base = self._base()
@@ -72,11 +80,35 @@ class GraphBuilder:
             self._outputs(last)
             self._stores(last)
         self._beside()
+        if self.loaded is not None:
+            self._bring(self.loaded)
         written = {end for uop in self.uops for end in uop.outputs}
         rest = tuple(end for end in self.results if end not in written)
         if rest or not self.uops:
             self._delay(0, () if self.results else value_inputs(self.variant), rest)
         return tuple(self.uops)
+
+    def _loaded_register(self) -> Endpoint | None:
+        """Return the register that a load brings, None if more is known of it, or if there is not just one."""
+        written = [o for o in self.variant.operands if tracked(o) and (o.written or o.conditional_write)]
+        written = [o for o in written if o.registers != STACK_POINTER]
+        if self.roles.total or self.written or len(self.read) != 1 or len(written) != 1:
+            return None
+        end = Endpoint(written[0].index)
+        is_known = any(target == end and source.part is not LatencyPart.MEMORY for source, target in self.latencies)
+        return None if is_known else end
+
+    def _bring(self, loaded: Endpoint) -> None:
+        """Let a register come as late as a plain load brings it, and out of it the stack pointer."""
+        (operand,) = self.read
+        address, place = address_inputs(operand), Endpoint(operand.index, LatencyPart.MEMORY)
+        self._delay(self._load_cycles(), address, (loaded,))
+        if self.core.memory_renaming is not None and (place, loaded) not in self.latencies:
+            self._delay(0, (place,), (loaded,))
+        known = {end for _, end in self.latencies}
+        moved = tuple(Endpoint(o.index) for o in self.variant.operands if o.written and o.registers == STACK_POINTER)
+        if added := tuple(end for end in moved if end in self.results and end not in known):
+            self._delay(1, address, added)
 
     def _add(self, uop: Uop) -> int:
         self.uops.append(uop)
@@ -108,8 +140,10 @@ class GraphBuilder:
 
     def _natural(self, number: int = 0) -> int:
         """Return the cycles of a load where nothing else is known (0: there is none)."""
-        if not self.roles.loads or not self.read:
-            return 0
+        return self._load_cycles(number) if self.roles.loads and self.read else 0
+
+    def _load_cycles(self, number: int = 0) -> int:
+        """Return the cycles of a plain load."""
         width = self.read[min(number, len(self.read) - 1)].width_bits or 64
         narrow, middle, wide = self.core.memory.load_latency
         return narrow if width <= 64 else middle if width <= 128 else wide

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from analysis.block.addresses import BHIVE, Environment
+from analysis.block.addresses import BHIVE, MEASURED, Environment
 from analysis.block.pointers import has_chain_of_loads
 from analysis.bounds.components import Analyzer, Component, Running
 from analysis.machines import open_machine
@@ -89,6 +89,24 @@ def test_chains_of_loads_take_as_long_as_on_a_real_zen_4(loads: int, measured: f
     one = study_of_zen_4("mov rax, [rbx]" + "; mov rax, [rbx+rax]" * (loads - 1), Running.UNROLLED)
     assert float(one.cycles) == pytest.approx(measured, rel=0.06)
     assert simulated(one, replace(one.simulation.parameters, load_queue=None)) < measured * 0.94
+
+
+@pytest.mark.parametrize(
+    ("text", "running", "measured"),
+    [
+        ("leave", Running.UNROLLED, 4.0),  # RBP points to what it holds
+        ("leave; lea rbp, [rsp-8]", Running.UNROLLED, 2.0),
+        ("leave; add rbp, 0; add rsp, 0", Running.UNROLLED, 5.0),
+        ("push rbp; mov rbp, rsp; leave", Running.UNROLLED, 7.05),
+        ("push rbp; mov rbp, rsp; mov rax, [rbp-8]; leave", Running.UNROLLED, 7.1),
+        ("push rbp; mov rbp, rsp; mov rax, [rbp-8]; leave", Running.LOOP, 2.0),
+    ],
+)
+def test_leave_takes_as_long_as_on_a_real_zen_4(text: str, running: Running, measured: float) -> None:
+    tools = zen_4()
+    bounds = Analyzer(tools.reader.machine, MEASURED).bounds(tools.reader.block(assemble(text)), running)
+    one = Study(tools.simulation, Analyzer(tools.reader.machine, MEASURED).follower, bounds)
+    assert float(one.cycles) == pytest.approx(measured, rel=0.03)
 
 
 def test_loops_that_fill_the_alus_take_as_long_as_on_a_real_zen_4() -> None:

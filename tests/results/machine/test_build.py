@@ -191,6 +191,43 @@ def test_a_result_that_comes_before_a_load_could_bring_it_does_not_wait_for_the_
     assert between(found.uops, LatencyPair(1, ADDRESS, 3)) is None
 
 
+def unknown(string: str, core: str, latencies: dict[LatencyPair, int] | None = None) -> Behaviour:
+    """Return a variant without known ports."""
+    cycles = {pair: Cycles(n, n) for pair, n in (latencies or {}).items()}
+    return behaviour_from(catalogue().by_string(string), VariantFacts({Form.PLAIN: FormFacts()}, cycles), core_of(core))
+
+
+@pytest.mark.parametrize("core", ["ZEN4", "HSW"])
+def test_a_loaded_register_of_which_nothing_is_known_takes_a_load(core: str) -> None:
+    load = core_of(core).memory.load_latency[0]
+    leave = unknown("LEAVE", core).uops
+    assert between(leave, LatencyPair(1, ADDRESS, 2)) == load
+    assert between(leave, LatencyPair(1, ADDRESS, 3)) == 1
+    (absolute,) = [uop for uop in unknown("MOV (RAX, Moffs64)", core).uops if uop.latency]
+    assert (absolute.latency, absolute.inputs, absolute.outputs) == (load, (), (Endpoint(1),))
+
+
+def test_where_loads_are_renamed_a_loaded_register_waits_for_the_store() -> None:
+    memory = LatencyPart.MEMORY
+    assert between(unknown("LEAVE", "ZEN4").uops, LatencyPair(1, memory, 2)) == 0
+    assert between(unknown("MOV (RAX, Moffs64)", "ZEN4").uops, LatencyPair(2, memory, 1)) == 0
+    stated = {LatencyPair(2, memory, 1): 0}  # as of a Golden Cove: it does not depend on a store
+    assert between(unknown("MOV (RAX, Moffs64)", "SPR", stated).uops, LatencyPair(2, memory, 1)) is None
+
+
+@pytest.mark.parametrize(
+    "string",
+    [
+        "VPGATHERDD (XMM, VSIB_XMM, XMM)",  # the mask comes out of it, too
+        "DIV (M64)",
+        "MOVSB_REPE",  # what is loaded is stored; RCX counts
+        "XADD (M64, R64)",
+    ],
+)
+def test_of_several_results_and_what_is_stored_nothing_is_assumed(string: str) -> None:
+    assert not paths(unknown(string, "HSW").uops)
+
+
 def test_what_is_quicker_than_the_chain_goes_around_it() -> None:
     latencies = {LatencyPair(1, NO_PART, 1): 5, LatencyPair(1, NO_PART, 3): 5, LatencyPair(2, NO_PART, 1): 4}
     found = made("ADD_01 (R64, R64)", "1*p0156", latencies)
