@@ -11,7 +11,7 @@ from analysis.bounds.components import Component
 from analysis.whatif import WhatIf, what_ifs
 from results.machine.graph import FLAGS
 from results.ports import fullest
-from simulator.core.core import COMMIT, FETCH, LOAD, NO_PORT, PORT, SHARED, UNIT
+from simulator.core.core import COMMIT, FETCH, LOAD, NO_PORT, PORT, REPLAY, SHARED, UNIT
 from simulator.instructions.locations import location_of
 
 if TYPE_CHECKING:
@@ -95,7 +95,8 @@ def _tried(study: Study) -> Iterator[WhatIf]:
         yield tried("divider without limits", program.changed(_undivided), lifts={Component.DIVIDER})
     for number, name in enumerate(usual.port_names):
         if study.simulated.ports[name]:
-            yield tried(f"port {name} without limits", program.changed(_without_port(number)), lifts={Component.PORTS})
+            freed = program.changed(_without_port(number, loads=number in simulation.programs.load_ports))
+            yield tried(f"port {name} without limits", freed, lifts={Component.PORTS})
     yield from _lines(study, program, tried)
     yield from _accumulators(study, program, tried)
     yield from _unrolled(study)
@@ -112,13 +113,13 @@ def _undivided(_copy: int, _position: int, step: Step) -> Step:
     return (*step[:5], 0, *step[6:]) if step[0] == PORT else step
 
 
-def _without_port(port: int) -> Callable[[int, int, Step], Step]:
-    """Return a change by which µops that can use a port always find it free."""
+def _without_port(port: int, *, loads: bool) -> Callable[[int, int, Step], Step]:
+    """Return a change by which µops that can use a port, one of those of loads or not, always find it free."""
 
     def change(_copy: int, _position: int, step: Step) -> Step:
         if step[0] in (PORT, SHARED) and port in step[1]:
             return (NO_PORT, (), step[2] + 1, step[3], step[4], 0, step[6], step[7])
-        return step
+        return (NO_PORT, (), 0, *step[3:]) if step[0] == REPLAY and loads else step
 
     return change
 
@@ -127,7 +128,7 @@ def _at_once(chosen: int) -> Callable[[int, int, Step], Step]:
     """Return a change by which the results of an instruction are ready at once."""
 
     def change(_copy: int, position: int, step: Step) -> Step:
-        return (step[0], step[1], 0, *step[3:]) if position == chosen and step[0] != UNIT else step
+        return (step[0], step[1], 0, *step[3:]) if position == chosen and step[0] not in (UNIT, REPLAY) else step
 
     return change
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from simulator.core.delivery import Fetched
     from simulator.machines.machine import Parameters
 
-PORT, NO_PORT, SHARED, ROTATE, UNIT, FETCH, COMMIT, PARTIAL, LOAD = range(9)
+PORT, NO_PORT, SHARED, ROTATE, UNIT, FETCH, COMMIT, PARTIAL, LOAD, REPLAY = range(10)
 """Kinds of steps.
 
 - PORT, NO_PORT: a µop with ports, and one without.
@@ -45,6 +45,7 @@ PORT, NO_PORT, SHARED, ROTATE, UNIT, FETCH, COMMIT, PARTIAL, LOAD = range(9)
   the previous commit.
 - PARTIAL: what happens to a high byte that is renamed separately from its register (`HighByte`).
 - LOAD: a load takes an entry of the load queue. Its data are there so many cycles after its address, which it reads.
+- REPLAY: the load before takes its port again if the data of a store come later than so many cycles after its dispatch.
 """
 
 
@@ -166,7 +167,9 @@ class Core:
         "high_bytes",
         "hint_from",
         "hint_to",
+        "last_cycle",
         "last_load",
+        "last_port",
         "last_retired",
         "loads",
         "locations",
@@ -204,6 +207,7 @@ class Core:
         self.retired = [0] * parameters.reorder_buffer  # when entries were freed; all are free from the start
         self.loads: list[int] = []  # when entries of the load queue become free, a heap
         self.last_load = 0  # and the last of these cycles
+        self.last_port, self.last_cycle = 0, 0  # of the last dispatch
         self.log: list[tuple[int, int]] | None = None
         self.last_retired, self.retiring = 0, 0
         self.committed = 0  # when the last store began its way into the cache: one does per cycle, in order
@@ -337,6 +341,9 @@ class Core:
                 ready = dispatch(ports, ready if ready > now else now + 1, other, free) + latency
             elif kind == NO_PORT:
                 ready += latency
+            elif kind == REPLAY:
+                locations[targets[0]] = self._replay(ready, latency, free)
+                continue
             elif kind == ROTATE:
                 self._rotate(targets, latency)
                 continue
@@ -423,6 +430,7 @@ class Core:
             ready += 1
             taken = busy.get(ready, 0)
         busy[ready] = taken | bit
+        self.last_port, self.last_cycle = port, ready
         self.hint_from[port], hints[port] = start, ready + 1
         weights[port] += WAITING
         if self.remembers:
@@ -436,6 +444,20 @@ class Core:
             self.divided += divided
         if self.log is not None:
             self.log.append((ready, cell))
+        return ready
+
+    def _replay(self, ready: int, patience: int, free: int) -> int:
+        """Let the last µop take its port once more for data that are `ready` in a cycle; return when it does.
+
+        It has them at once if they come no more than `patience` cycles after its dispatch.
+        """
+        if ready <= self.last_cycle + patience:
+            return ready
+        port, log = self.last_port, self.log
+        self.log = None
+        ready = self._dispatch((port,), ready, 0, free)
+        self.log = log
+        self.counts[port] -= 1
         return ready
 
     def _use(self, unit: int, now: int, ticks: int) -> int:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from results.machine.constants import LoadQueue
-from simulator.core.core import COMMIT, LOAD, NO_PORT, PORT, SHARED, Core, Moment, RepeatedRun
+from simulator.core.core import COMMIT, LOAD, NO_PORT, PORT, REPLAY, SHARED, Core, Moment, RepeatedRun
 from simulator.machines.machine import Binding, Parameters, TakenPorts
 from tests.simulator.core.cycle_core import CycleCore
 from tests.simulator.core.random_steps import LOCATIONS, SMALL, steps
@@ -177,6 +177,24 @@ def test_a_load_waits_for_an_entry_of_the_load_queue(in_order: bool, cycles: int
     core.advance([*loads, (NO_PORT, (), 0, (), (1,), 0, 1, 1)])
     assert core.locations[1] == cycles
     assert core.queued_loads == taken
+
+
+@pytest.mark.parametrize(
+    ("stored", "data"),
+    [
+        (20, [20, 21]),  # both take the port when the data are there, the older one first
+        (4, [4, 4]),  # the data are there before the loads would bring them
+    ],
+)
+def test_loads_that_wait_for_data_take_their_port_once_more(stored: int, data: list[int]) -> None:
+    core = Core(HASWELL, 3)
+    core.locations[0] = stored
+    load: Step = (PORT, (2,), 5, (), (), 0, 1, 1)
+    log: list[tuple[int, int]] = []
+    for target in (1, 2):
+        core.advance([load, (REPLAY, (), 4, (0,), (target,), 0, 0, 0)], log)
+    assert core.locations[1:] == data
+    assert core.totals().ports[2] == len(log) == 2  # each load counts once
 
 
 ALL_FOUR, FIRST_TWO = (0, 1, 2, 3), (0, 1)
