@@ -108,7 +108,8 @@ class Tools:
     @classmethod
     def of(cls, machine: MachineModel, decoder: Decoder, environment: Environment | None = None) -> Tools:
         """Prepare a machine; `environment` is what registers and memory hold in the beginning (None: anything)."""
-        return cls(machine, CodeReader(machine, decoder), Analyzer(machine, environment))
+        zero_vectors = environment is not None and environment.zero_vectors
+        return cls(machine, CodeReader(machine, decoder, zero_vectors=zero_vectors), Analyzer(machine, environment))
 
     @cached_property
     def simulation(self) -> Simulation:
@@ -129,9 +130,7 @@ class Tools:
         if self.machine.shortest is None:
             return None
         machine = self.machine.shortest()
-        return Tools(
-            machine, CodeReader(machine, self.reader.decoder), Analyzer(machine, self.analyzer.follower.environment)
-        )
+        return Tools.of(machine, self.reader.decoder, self.analyzer.follower.environment)
 
     def predict(
         self,

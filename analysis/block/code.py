@@ -150,9 +150,12 @@ class Block:
 class CodeReader:
     """Reads code for one machine; instructions seen before are recognized by their bytes."""
 
-    def __init__(self, machine: MachineModel, decoder: Decoder) -> None:
-        """Keep the machine and the decoder of the catalogue."""
-        self.machine, self.decoder = machine, decoder
+    def __init__(self, machine: MachineModel, decoder: Decoder, *, zero_vectors: bool = False) -> None:
+        """Keep the machine and the decoder of the catalogue.
+
+        `zero_vectors`: all vector registers are zero before the code (else nothing is known of them).
+        """
+        self.machine, self.decoder, self.zero_vectors = machine, decoder, zero_vectors
         self._known: dict[bytes, Item] = {}
         self._not_taken: dict[Item, Item] = {}
         self._riding: dict[Item, Item] = {}
@@ -161,7 +164,7 @@ class CodeReader:
         self._quiet_ports = tuple(sorted(map(names.index, core.ports.not_taken))) if core is not None else ()
         self._nops_fuse = core is not None and core.fusion.nops
         zeros = core.merge_optimization if core is not None else None
-        self._zero_uppers = ZeroUppers() if zeros is not None and zeros.enabled else None
+        self._zero_uppers = ZeroUppers(from_zero=zero_vectors) if zeros is not None and zeros.enabled else None
         self._merge_ports = sum(1 << number for number in machine.parameters.merging)
         self._high_bytes = HighBytes() if self._merge_ports else None
         self._merging: dict[tuple[Item, tuple[str, ...]], Item] = {}

@@ -7,7 +7,7 @@ which registers have zeros there: MOVSD from memory makes them, for example. The
     MOVUPS XMM0, [RSI]; SQRTSD XMM0, XMM1       21 cycles more, if they come one after another
 
 `zero_uppers.tsv` has the instructions that make, copy and keep zeros, and those that gain by them. Every other write to
-a vector register ends them. What the registers hold before the code is not known.
+a vector register ends them. What the registers hold before the code is not known, but for measured blocks: zero.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 LEAST_BITS = 32
 """Zeros begin at bit 32 or 64 of a register; behind a zero idiom at the former, too."""
 
-CLEARED = tuple(f"ZMM{number}" for number in range(16))
+EVERY = tuple(f"ZMM{number}" for number in range(32))
+
+CLEARED = EVERY[:16]
 """What VZEROALL clears (Intel SDM volume 2C)."""
 
 PASSES = 2
@@ -91,14 +93,18 @@ class _Role:
 class ZeroUppers:
     """Follows the zeros through code, and replaces the instructions that need not wait."""
 
-    def __init__(self) -> None:
-        """Begin without instructions. What is known of them is kept, since the same ones come again and again."""
+    def __init__(self, *, from_zero: bool = False) -> None:
+        """Begin without instructions. What is known of them is kept, since the same ones come again and again.
+
+        `from_zero`: all vector registers are zero before the code.
+        """
+        self._initial = dict.fromkeys(EVERY, LEAST_BITS) if from_zero else {}
         self._roles: dict[Compiled, _Role] = {}
         self._free: dict[Compiled, Compiled] = {}
 
     def without_waits(self, code: Sequence[Compiled | None]) -> list[Compiled | None]:
         """Return the instructions as they are if the code runs again and again (None: one that is not known)."""
-        known: dict[str, int] = {}
+        known = self._initial.copy()
         found: list[Compiled | None] = []
         for _ in range(PASSES):
             found = [self._executed(one, known) for one in code]

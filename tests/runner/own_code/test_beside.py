@@ -134,3 +134,23 @@ def test_ways_of_vectors_on_a_zen_4_take_as_long_as_measured(text: str, expected
     tools = tools_for("ZEN4", None, MEASURED)
     for mode in BlockMode:
         assert predict_copies(assemble(text), mode, tools) == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("cvtss2sd xmm1, xmm2", 0.5),
+        ("cvtsi2sd xmm1, ecx", 1.25),
+        ("sqrtsd xmm1, xmm2", 8.4),
+        ("cvtsi2sd xmm1, ecx; addpd xmm1, xmm2", 6),
+    ],
+)
+def test_scalars_do_not_wait_for_the_zeros_that_measured_blocks_begin_with(text: str, expected: float) -> None:
+    """Cycles per copy of rows on an EPYC (19-11-1), by `uopscope measure --blocks`."""
+    tools = tools_for("ZEN4", None, MEASURED)
+    assert predict_copies(assemble(text), BlockMode.LOOP, tools) == pytest.approx(expected, rel=0.05)
+
+
+def test_nothing_is_known_of_the_vectors_of_other_code() -> None:
+    code = assemble("cvtss2sd xmm1, xmm2")
+    assert predict_copies(code, BlockMode.LOOP, tools_for("ZEN4", None)) == pytest.approx(3, rel=0.05)
