@@ -24,7 +24,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from results.machine.graph import Behaviour, Decoding, Uop, UopKind, address_inputs, tracked, value_inputs
+from results.machine.graph import MOST_DECODED, Behaviour, Decoding, Uop, UopKind, address_inputs, tracked, value_inputs
 from results.machine.graph_builder import GraphBuilder
 from results.machine.kept import with_kept_registers
 from results.machine.latencies import dependencies, latencies_of
@@ -159,10 +159,11 @@ def _of_addresses(sets: Iterable[frozenset[str]], places: Sequence[Operand], kin
 def _decoding(form: FormFacts, slots: int) -> Decoding | None:
     """Return how the front end takes a form, None if the file does not say."""
     if form.decoded is None and form.microcoded is None:
-        return None
+        is_stated = form.complex is not None and slots <= MOST_DECODED
+        return Decoding(slots, 0, bool(form.complex), form.simple if form.complex else None) if is_stated else None
     microcoded = form.microcoded or 0
     decoded = form.decoded if form.decoded is not None else max(1, slots - microcoded)
-    return Decoding(min(decoded, MOST_UOPS), microcoded, form.complex, form.simple if form.complex else None)
+    return Decoding(min(decoded, MOST_UOPS), microcoded, bool(form.complex), form.simple if form.complex else None)
 
 
 def fused_uops(uops: Iterable[Uop]) -> int:

@@ -52,9 +52,9 @@ class Cycles:
 class FormFacts:
     """What is known of one form: port usage, µops executed, and how the front end takes it.
 
-    `retire_slots` are issue slots if these were found by time. `simple` is how many simple decoders can work beside the
-    complex one, where that is needed. `throughput` is the least measured time in core cycles per instruction.
-    `some_ports` are the µops that are certain where `ports` is not known.
+    `retire_slots` are issue slots if these were found by time. `complex` says whether only the first decoder takes it
+    (None: that is not stated), `simple` how many other decoders can work beside it then. `throughput` is the least
+    measured time in core cycles per instruction. `some_ports` are the µops that are certain where `ports` is not known.
     """
 
     ports: PortUsage | None = None
@@ -62,7 +62,7 @@ class FormFacts:
     retire_slots: int | None = None
     decoded: int | None = None
     microcoded: int | None = None
-    complex: bool = False
+    complex: bool | None = None
     simple: int | None = None
     throughput: Fraction | None = None
     some_ports: PortUsage | None = None
@@ -136,7 +136,8 @@ def _form(values: Mapping[str, str], form: Form) -> FormFacts | None:
     if form is Form.PLAIN and slots is None and "issue_slots" in values:
         slots = int(values["issue_slots"])
     usage = PortUsage.parse(ports) if ports is not None else PortUsage({}) if uops == 0 else None
-    needs = values.get(f"complex_decoder{form.suffix}") == "1"
+    stated = values.get(f"complex_decoder{form.suffix}")
+    needs = None if stated is None else stated == "1"
     some = PortUsage.parse(values["some_ports"]) if form is Form.PLAIN and "some_ports" in values else None
     return FormFacts(usage, uops, slots, decoded, microcoded, needs, simple, min(times, default=None), some)
 

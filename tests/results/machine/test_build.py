@@ -396,6 +396,24 @@ def test_a_store_passes_its_data_on_no_sooner_than_to_a_load_that_waits(
     assert between(found.uops, LatencyPair(2, NO_PART, 1)) == expected
 
 
+@pytest.mark.parametrize(
+    ("slots", "needs_first", "expected"),
+    [
+        (2, None, None),
+        (2, False, Decoding(2)),
+        (2, True, Decoding(2, complex=True)),
+        (9, False, None),  # so many come from the microcode sequencer
+    ],
+)
+def test_which_decoders_take_an_instruction_of_which_time_tells_the_slots(
+    slots: int, needs_first: bool | None, expected: Decoding | None
+) -> None:
+    """On an Emerald Rapids any decoder takes 234 variants of two issue slots."""
+    facts = VariantFacts({Form.PLAIN: FormFacts(retire_slots=slots, complex=needs_first)})
+    found = behaviour_from(catalogue().by_string("XCHG (R64, R64)"), facts, core_of("SPR"))
+    assert (found.slots, found.decoding) == (slots, expected)
+
+
 def test_uops_that_are_certain_use_their_ports_and_change_no_latency() -> None:
     variant = catalogue().by_string("ADD (R64, M64)")
     latencies = {LatencyPair(2, ADDRESS, 1): Cycles(5, 5)}
