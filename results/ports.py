@@ -76,6 +76,15 @@ def _common(one: PortUsage, other: PortUsage, known: Iterable[PortSet]) -> PortU
     return PortUsage({ports: count for ports, count in found.items() if count})
 
 
+ISSUE_NOISE = Fraction(21, 20)
+"""Factor by which a measured throughput may be too short: values have two decimals, and noise."""
+
+
+def is_issued_in(slots: int, cycles: Fraction, width: int) -> bool:
+    """Whether so many slots can be issued in a measured throughput, at `width` per cycle."""
+    return slots <= cycles * ISSUE_NOISE * width
+
+
 def throughput_of(usage: PortUsage) -> Fraction:
     """Return the least cycles per instruction that the ports allow, exactly.
 

@@ -27,7 +27,9 @@ from results.database.merge import Campaigns, Merge
 from results.database.rules import is_dubious, numbers
 from results.database.writer import write_database
 from results.database.xml import measurement_attributes, rounded
+from results.machine.constants import issue_width_of
 from results.model import Throughput
+from results.ports import is_issued_in
 from results.shipped import CAMPAIGN_NAMES, NAME, data_folder, shipped_campaigns
 from results.whole_cycles import whole_cycles
 from xed_convert.catalogue.catalogue import Catalogue
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from results.campaign.records import Conclusion
+    from results.database.reader import ArchitectureResult, Entry
     from results.model import Characterization, LatencyResult
 
 MAXIMUM_BYTES = 2_000_000
@@ -170,7 +173,24 @@ def architecture_of(campaign: Path) -> str:
 def build(campaigns: Sequence[Path], target: Path) -> None:
     """Write the instructions.xml of some campaigns."""
     with Campaigns(list(campaigns)) as opened, atomic_write(target) as file:
-        write_database(Merge(Catalogue.load(), opened.lookup).entries(), opened.provenances(), file)
+        entries = map(with_possible_slots, Merge(Catalogue.load(), opened.lookup).entries())
+        write_database(entries, opened.provenances(), file)
+
+
+def with_possible_slots(entry: Entry) -> Entry:
+    """Return an entry without issue slots for which the throughput leaves no time: older versions stated such."""
+    return replace(entry, results={name: _with_possible_slots(name, one) for name, one in entry.results.items()})
+
+
+def _with_possible_slots(architecture: str, result: ArchitectureResult) -> ArchitectureResult:
+    values = result.measurement or {}
+    width = issue_width_of(architecture)
+    times = [Fraction(values[name]) for name in ("TP_unrolled", "TP_loop") if name in values]
+    if "issue_slots" not in values or width is None or not times:
+        return result
+    if is_issued_in(int(values["issue_slots"]), min(times), width):
+        return result
+    return replace(result, measurement={name: text for name, text in values.items() if name != "issue_slots"})
 
 
 def _put(data: bytes, target: Path) -> None:

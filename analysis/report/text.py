@@ -10,6 +10,7 @@ from analysis.bounds.components import Component, Running
 from analysis.explanation import latency_text, port_usage
 from analysis.report.timeline import timeline_lines, waits_lines
 from results.model import port_set_name
+from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
     from analysis.block.code import Block
     from analysis.bounds.components import Bounds
     from analysis.explanation import MeasuredCycles, PredictionFacts
+    from xed_convert.model import InstructionVariant
 
 JUMPS = ("COND_BR", "UNCOND_BR")
-"""Categories of what is left out where code is measured."""
+"""Categories of jumps. Direct ones are left out where code is measured."""
 
 RUNS = {Running.LOOP: "as a loop", Running.UNROLLED: "copies in a row"}
 MOST_NAMED = 8
@@ -174,8 +176,12 @@ def measured_on(facts: PredictionFacts) -> str:
     is_other = where.architecture != facts.machine.name
     note = f", and predicted for {facts.machine.name}: differences are expected" if is_other else ""
     compiled = [item.compiled for item in facts.bounds.block.items]
-    without = " without jumps" if any(one is not None and one.variant.category in JUMPS for one in compiled) else ""
+    without = " without jumps" if any(one is not None and _is_direct_jump(one.variant) for one in compiled) else ""
     return f"Measured{without} on {where.architecture} ({where.cpu}){note}."
+
+
+def _is_direct_jump(variant: InstructionVariant) -> bool:
+    return variant.category in JUMPS and any(one.kind is OperandKind.RELATIVE_BRANCH for one in variant.operands)
 
 
 def _measured(rows: Sequence[MeasuredCycles]) -> Iterator[str]:

@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from simulator.core.core import Step
     from simulator.core.delivery import Fetched
 
+LOAD_PORTS = 2
+"""Ports that loads take by turns on the cores whose waiting loads take their port once more: a Haswell showed it."""
+
 PAGE_CYCLES = 8
 """Core cycles for a page that misses the first-level TLB and hits the second one.
 
@@ -138,7 +141,8 @@ class Programs:
         self._ways = core.memory.ways if core is not None and core.memory_renaming is not None else ()
         self._failed = core.memory.failed_forwarding + sum(self._ways[:1]) if core is not None else 0
         self._fetches, self._core = core is not None, core
-        self._replays = core is not None and core.ports.load in core.ports.alternating.split() and not self._ways
+        turns = core is not None and core.ports.load in core.ports.alternating.split()
+        self._replays = turns and len(load_ports) == LOAD_PORTS and not self._ways
         self.page_cycles = PAGE_CYCLES if core is None or not core.memory.alias_cycles else 0
         self._begin()
 

@@ -12,9 +12,9 @@ longest path between two operands is the measured latency:
 Here are the rules for forms, and for what is done at rename:
 
 - **A latency of 0**: an instruction with ports has no dependency there. One without ports is an eliminated move. If it
-  reads two registers, it is an idiom that breaks the dependency where both are the same. If its ports are not known, it
-  is a move if it reads only a single register. A move that needs a port with the same register needs that port wherever
-  rename cannot eliminate it.
+  reads two registers and writes one, it is an idiom that breaks the dependency where both are the same. If its ports
+  are not known, it is a move if it reads only a single value, or writes all that it reads. A move that needs a port
+  with the same register needs that port wherever rename cannot eliminate it.
 - **Some ports**: where only some µops are certain, they use their ports beside what the latencies say.
 """
 
@@ -24,14 +24,14 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from results.machine.graph import MOST_DECODED, Behaviour, Decoding, Uop, UopKind, address_inputs, tracked, value_inputs
+from results.machine.graph import Behaviour, Decoding, Uop, UopKind, address_inputs, tracked, value_inputs
 from results.machine.graph_builder import GraphBuilder
 from results.machine.kept import with_kept_registers
 from results.machine.latencies import dependencies, latencies_of
 from results.machine.occupied import occupied_cycles
 from results.machine.roles import MOST_UOPS, roles_of
 from results.model import Form, PortUsage
-from results.ports import throughput_of
+from results.ports import is_issued_in, throughput_of
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ def behaviour_from(variant: InstructionVariant, facts: VariantFacts, core: CoreC
     if same is not None or facts.same_register:
         latencies = latencies_of(variant, _with_same_register(variant, facts), core)
         form = _inherited(same or facts.plain, facts.plain)
-        copies = _has_one_source(variant)  # a move of a register to itself still hands its value on
+        copies = _hands_on(variant)  # a move of a register to itself still hands its value on
         independent = _form(variant, form, latencies if copies else dependencies(latencies, core), facts, core)
         plain = replace(plain, same_register=independent)
-        if not plain.port_usage.total and _has_one_source(variant) and len(independent.port_usage.uops) == 1:
+        if not plain.port_usage.total and _hands_on(variant) and len(independent.port_usage.uops) == 1:
             plain = replace(plain, uneliminated=next(iter(independent.port_usage.uops)))
     indexed = facts.forms.get(Form.INDEXED)
     if indexed is not None:
@@ -92,6 +92,7 @@ def _inherited(form: FormFacts, plain: FormFacts) -> FormFacts:
         retire_slots=plain.retire_slots if form.retire_slots is None else form.retire_slots,
         decoded=plain.decoded if form.decoded is None else form.decoded,
         microcoded=plain.microcoded if form.microcoded is None else form.microcoded,
+        issue_slots=plain.issue_slots if same else None,
     )
 
 
@@ -100,27 +101,30 @@ def _form(
 ) -> Behaviour:
     """Make what a core does with one form."""
     usage = _lettered(form.ports, core)
-    at_rename = _has_one_source(variant) if usage is None else not usage.total
+    at_rename = _hands_on(variant) if usage is None else not usage.total
     latencies = latencies if at_rename else dependencies(latencies, core)
     uops = GraphBuilder(variant, core, latencies, usage).build()
     if facts.divider_cycles:
         uops = _divided(uops, facts)
-    slots = form.retire_slots if form.retire_slots is not None else max(1, fused_uops(uops))
+    timed = _timed_slots(form, core)
+    slots = next((one for one in (form.retire_slots, timed) if one is not None), max(1, fused_uops(uops)))
     certain = _certain(variant, _lettered(form.some_ports, core), core) if usage is None else ()
     fusible = facts.macro_fusible
     made = Behaviour(
         (*uops, *certain),
         max(1, slots),
-        decoding=_decoding(form, slots),
+        decoding=_decoding(form, slots, is_timed=timed is not None),
         fuses_with=frozenset() if fusible is None and facts.fusion_known else fusible,
     )
     return replace(made, occupies=occupied_cycles(variant, made, form, facts, core, known=usage is not None))
 
 
-def _has_one_source(variant: InstructionVariant) -> bool:
-    """Whether a variant reads a single register, so that with a latency of 0 it is a move."""
+def _hands_on(variant: InstructionVariant) -> bool:
+    """Whether a variant with latencies of 0 is a move: it reads one value, or exchanges registers."""
     sources = [o for o in variant.operands if o.read and o.kind is not OperandKind.IMMEDIATE]
-    return len(sources) == 1 and tracked(sources[0])
+    if len(sources) == 1:
+        return tracked(sources[0]) or sources[0].kind is OperandKind.AGEN
+    return all(map(tracked, sources)) and [o for o in variant.operands if o.written] == sources
 
 
 def _lettered(usage: PortUsage | None, core: CoreConstants) -> PortUsage | None:
@@ -156,11 +160,20 @@ def _of_addresses(sets: Iterable[frozenset[str]], places: Sequence[Operand], kin
         yield Uop(ports, 1, address_inputs(places[min(number, len(places) - 1)]), kind=kind)
 
 
-def _decoding(form: FormFacts, slots: int) -> Decoding | None:
-    """Return how the front end takes a form, None if the file does not say."""
-    if form.decoded is None and form.microcoded is None:
-        is_stated = form.complex is not None and slots <= MOST_DECODED
-        return Decoding(slots, 0, bool(form.complex), form.simple if form.complex else None) if is_stated else None
+def _timed_slots(form: FormFacts, core: CoreConstants) -> int | None:
+    """Return the issue slots that time tells, None if it does not, or if the throughput leaves no time for them."""
+    if form.issue_slots is None or form.throughput is None:
+        return form.issue_slots
+    return form.issue_slots if is_issued_in(form.issue_slots, form.throughput, core.back_end.issue_width) else None
+
+
+def _decoding(form: FormFacts, slots: int, *, is_timed: bool) -> Decoding | None:
+    """Return how the front end takes a form, None if neither the file says it, nor time the slots.
+
+    Where time tells the slots, they come from the decoders that the file names, from any if it names none.
+    """
+    if form.decoded is None and form.microcoded is None and not is_timed:
+        return None
     microcoded = form.microcoded or 0
     decoded = form.decoded if form.decoded is not None else max(1, slots - microcoded)
     return Decoding(min(decoded, MOST_UOPS), microcoded, bool(form.complex), form.simple if form.complex else None)

@@ -412,6 +412,14 @@ def core_of(name: str) -> CoreConstants:
     raise ModelError(f"there are no constants of a core {name!r}", hint=f"cores: {known}")
 
 
+def issue_width_of(name: str) -> int | None:
+    """Return how many slots a microarchitecture issues per cycle, None if nothing is known of it."""
+    try:
+        return core_of(name).back_end.issue_width
+    except ModelError:
+        return None
+
+
 @functools.cache
 def _cores() -> dict[str, CoreConstants]:
     folder = resources.files("results.machine") / "cores"

@@ -52,9 +52,9 @@ class Cycles:
 class FormFacts:
     """What is known of one form: port usage, µops executed, and how the front end takes it.
 
-    `retire_slots` are issue slots if these were found by time. `complex` says whether only the first decoder takes it
-    (None: that is not stated), `simple` how many other decoders can work beside it then. `throughput` is the least
-    measured time in core cycles per instruction. `some_ports` are the µops that are certain where `ports` is not known.
+    `complex` says whether only the first decoder takes it (None: that is not stated), `simple` how many other decoders
+    can work beside it then. `throughput` is the least measured time in core cycles per instruction. `some_ports` are
+    the µops that are certain where `ports` is not known, `issue_slots` what time tells of its slots.
     """
 
     ports: PortUsage | None = None
@@ -66,6 +66,7 @@ class FormFacts:
     simple: int | None = None
     throughput: Fraction | None = None
     some_ports: PortUsage | None = None
+    issue_slots: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +134,12 @@ def _form(values: Mapping[str, str], form: Form) -> FormFacts | None:
     known = (ports, uops, slots, decoded, microcoded, *times)
     if form is not Form.PLAIN and all(value is None for value in known):
         return None
-    if form is Form.PLAIN and slots is None and "issue_slots" in values:
-        slots = int(values["issue_slots"])
     usage = PortUsage.parse(ports) if ports is not None else PortUsage({}) if uops == 0 else None
     stated = values.get(f"complex_decoder{form.suffix}")
     needs = None if stated is None else stated == "1"
     some = PortUsage.parse(values["some_ports"]) if form is Form.PLAIN and "some_ports" in values else None
-    return FormFacts(usage, uops, slots, decoded, microcoded, needs, simple, min(times, default=None), some)
+    timed = int(values["issue_slots"]) if form is Form.PLAIN and "issue_slots" in values else None
+    return FormFacts(usage, uops, slots, decoded, microcoded, needs, simple, min(times, default=None), some, timed)
 
 
 def _latencies(rows: tuple[LatencyRow, ...], suffix: str, *, greatest: bool) -> Iterator[tuple[LatencyPair, Cycles]]:

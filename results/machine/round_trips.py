@@ -7,8 +7,8 @@ are almost twice the truth:
     VMOVQ RAX, XMM0; VMOVQ XMM0, RAX      6 cycles on a Zen 4; stated: at most 5, and at most 5
 
 Here each way has a half of the quickest round trip between its two kinds, and what its own bound is above the least
-one. So a chain that comes back takes as long as it was measured, however the quickest round trip is divided. The part
-of a single instruction is a model.
+one. So the quickest round trip takes as long as it was measured, however it is divided. Others do if each bound was
+measured with a quickest one. The part of a single instruction is a model.
 
 Instructions of SSE have round trips of their own: they are measured with each other. Instructions with memory tell
 nothing of the quickest one: a gather clears its mask whatever its index is.

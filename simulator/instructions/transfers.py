@@ -1,10 +1,10 @@
 """Values on their way from vector and mask registers to general-purpose registers and flags, and back.
 
 Time alone does not tell the ports of such instructions. But different ones keep each other waiting: MOVQ RDX, XMM0 and
-CVTTSD2SI RAX, XMM1 take two cycles together on a Zen 4, and so do COMISD and PTEST. So they share a unit.
+CVTTSD2SI RAX, XMM1 take two cycles together on a Zen 4, and so do COMISD and PTEST. So each two share a unit.
 
-One of each unit takes a cycle, or up to two and a quarter, depending on the issue slots. COMISD and MOVD take 0.96
-cycles in this order, and 2.00 in the other. Which slots these are is not known.
+The units are taken to be independent. One instruction of each takes a cycle or more, up to two and a quarter, depending
+on issue slots: COMISD and MOVD take 0.96 cycles in this order, and 2.00 in the other. How is not known.
 """
 
 from __future__ import annotations

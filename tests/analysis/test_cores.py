@@ -297,7 +297,24 @@ def test_slots_that_time_tells_are_issued_and_any_decoder_of_a_zen_4_takes_two()
     """XCHG has two slots. It and two XORs take 0.75 cycles where they are decoded (measured), and 2/3 by issue."""
     found = bounds("xchg r8d, r9d; xor eax, eax; xor ecx, ecx", "ZEN4")
     assert found.cycles_of[Component.DECODERS] == Fraction(3, 4)
+    two = bounds("add rsp, 8; xor eax, eax; xor ecx, ecx; xor edx, edx", "ZEN4")  # one of them updates RSP
+    assert two.cycles_of[Component.DECODERS] == 1
     assert found.cycles_of[Component.ISSUE] == Fraction(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("xchg rcx, rax; imul rax, rbx", 1.5),
+        ("xchg r8, r8; imul r8, rbx", 3),
+        ("lea rax, [rax]; imul rax, rbx", 3),
+        ("lea rcx, [rax]; add rcx, rbx; mov rax, rcx", 1),
+        ("mov eax, eax; shl rax, 4", 1),
+    ],
+)
+def test_what_is_done_at_rename_hands_its_values_on(text: str, expected: float) -> None:
+    """Measured on an EPYC (19-11-1)."""
+    assert bounds(text, "ZEN4").cycles_of[Component.DEPENDENCIES] == expected
 
 
 @pytest.mark.parametrize("architecture", ["ZEN3", "ZEN4", "ZEN5", "HSW"])

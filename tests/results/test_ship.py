@@ -20,11 +20,13 @@ from results.campaign import codec, packed
 from results.campaign.file import StoreError
 from results.campaign.store import Store
 from results.database import merge, rules
-from results.database.reader import read_database, read_provenances
+from results.database.reader import ArchitectureResult, read_database, read_provenances
 from results.database.xml import ConcludedVariant, database_entry, rounded
 from results.exports.tidy import entries_of, provenances_of
 from results.findings import Text
+from results.machine.constants import issue_width_of
 from results.model import Bound, Characterization, Derivation, Form, FormResult, LatencyResult, Provenance, Throughput
+from results.ports import is_issued_in
 from runner.cli.process.guard import UsageError
 from runner.cli.support import characterize
 from runner.cli.support.options import CampaignOptions
@@ -246,3 +248,26 @@ def test_the_shipped_database_is_that_of_the_shipped_campaign_and_keeps_the_rule
         assert list(merge.Merge([entry.variant for entry in found], campaigns.lookup).entries()) == found
         by_time = attrgetter("time")
         assert sorted(campaigns.provenances(), key=by_time) == sorted(read_provenances(DATABASE), key=by_time)
+
+
+def test_no_shipped_issue_slots_are_more_than_the_throughput_leaves_time_for() -> None:
+    found = 0
+    for entry in read_database(shipped.shipped_database()):
+        for name, result in entry.results.items():
+            values = result.measurement or {}
+            if "issue_slots" in values:
+                found += 1
+                width = issue_width_of(name)
+                assert width is not None
+                times = [Fraction(values[each]) for each in ("TP_unrolled", "TP_loop") if each in values]
+                assert is_issued_in(int(values["issue_slots"]), min(times), width), (name, entry.variant.string)
+    assert found > 1000
+
+
+def test_slots_that_older_versions_stated_are_left_out_where_they_are_impossible() -> None:
+    values = {"TP_unrolled": "0.20", "issue_slots": "21"}
+    entry = next(iter(read_database(shipped.shipped_database())))
+    wrong = dataclasses.replace(entry, results={"EMR": ArchitectureResult("EMR", values)})
+    right = dataclasses.replace(entry, results={"EMR": ArchitectureResult("EMR", {**values, "issue_slots": "1"})})
+    assert ship.with_possible_slots(wrong).results["EMR"].measurement == {"TP_unrolled": "0.20"}
+    assert ship.with_possible_slots(right) == right

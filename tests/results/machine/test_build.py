@@ -399,19 +399,18 @@ def test_a_store_passes_its_data_on_no_sooner_than_to_a_load_that_waits(
 @pytest.mark.parametrize(
     ("slots", "needs_first", "expected"),
     [
-        (2, None, None),
+        (2, None, Decoding(2)),
         (2, False, Decoding(2)),
         (2, True, Decoding(2, complex=True)),
-        (9, False, None),  # so many come from the microcode sequencer
+        (9, None, None),  # six per cycle are issued, so that they take longer than a cycle
     ],
 )
-def test_which_decoders_take_an_instruction_of_which_time_tells_the_slots(
+def test_slots_that_time_tells_come_from_the_decoders_that_a_file_names(
     slots: int, needs_first: bool | None, expected: Decoding | None
 ) -> None:
-    """On an Emerald Rapids any decoder takes 234 variants of two issue slots."""
-    facts = VariantFacts({Form.PLAIN: FormFacts(retire_slots=slots, complex=needs_first)})
-    found = behaviour_from(catalogue().by_string("XCHG (R64, R64)"), facts, core_of("SPR"))
-    assert (found.slots, found.decoding) == (slots, expected)
+    form = FormFacts(issue_slots=slots, complex=needs_first, throughput=Fraction(1))
+    found = behaviour_from(catalogue().by_string("XCHG (R64, R64)"), VariantFacts({Form.PLAIN: form}), core_of("SPR"))
+    assert (found.slots, found.decoding) == (slots if expected else 1, expected)
 
 
 def test_uops_that_are_certain_use_their_ports_and_change_no_latency() -> None:
