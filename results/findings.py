@@ -6,7 +6,7 @@ are sets of one-character port names; cycles and µops are exact.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping  # noqa: TC003 - files are read by the types of fields
+from collections.abc import Iterable, Iterator, Mapping  # noqa: TC003 - files are read by the types of fields
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction  # noqa: TC003 - files are read by the types of fields
@@ -641,14 +641,18 @@ def known_part(failure: Failure) -> PortUsage:
 
 def certain_ports(failures: Iterable[Failure]) -> PortUsage:
     """Return the µops that an instruction surely has, from what failed: none if its usage is known, or nothing is."""
-    parts = (known_part(one.why) for one in failures if isinstance(one, NoPorts) and one.form is Form.PLAIN)
+    parts = map(known_part, _why_no_ports(failures))
     return next((part for part in parts if part.total), PortUsage({}))
 
 
 def issue_slots(failures: Iterable[Failure]) -> int | None:
     """Return the issue slots of an instruction of which not all ports are known, None if they are not known either."""
-    whys = (one.why for one in failures if isinstance(one, NoPorts) and one.form is Form.PLAIN)
-    return next((why.slots for why in whys if isinstance(why, (Unplaced, Delays))), None)
+    return next((why.slots for why in _why_no_ports(failures) if isinstance(why, (Unplaced, Delays))), None)
+
+
+def _why_no_ports(failures: Iterable[Failure]) -> Iterator[Failure]:
+    """Yield why the port usage of the plain form is not known."""
+    return (one.why for one in failures if isinstance(one, NoPorts) and one.form is Form.PLAIN)
 
 
 def is_by_time(result: Characterization) -> bool:

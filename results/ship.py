@@ -28,8 +28,8 @@ from results.database.rules import is_dubious, numbers
 from results.database.writer import write_database
 from results.database.xml import measurement_attributes, rounded
 from results.machine.constants import issue_width_of
+from results.machine.facts import facts_of
 from results.model import Throughput
-from results.ports import is_issued_in
 from results.shipped import CAMPAIGN_NAMES, NAME, data_folder, shipped_campaigns
 from results.whole_cycles import whole_cycles
 from xed_convert.catalogue.catalogue import Catalogue
@@ -184,11 +184,8 @@ def with_possible_slots(entry: Entry) -> Entry:
 
 def _with_possible_slots(architecture: str, result: ArchitectureResult) -> ArchitectureResult:
     values = result.measurement or {}
-    width = issue_width_of(architecture)
-    times = [Fraction(values[name]) for name in ("TP_unrolled", "TP_loop") if name in values]
-    if "issue_slots" not in values or width is None or not times:
-        return result
-    if is_issued_in(int(values["issue_slots"]), min(times), width):
+    facts, width = facts_of(result) if "issue_slots" in values else None, issue_width_of(architecture)
+    if facts is None or width is None or facts.plain.possible_slots(width) is not None:
         return result
     return replace(result, measurement={name: text for name, text in values.items() if name != "issue_slots"})
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
-from analysis.block.commits import commit_cycles
+from analysis.block.commits import NUMBER, commit_cycles
 from analysis.block.pages import NOTHING, Reached, Touched, reached
 from results.machine.graph import tracked
 from simulator.instructions.locations import GENERAL, VECTORS, is_high_byte, location_of, width_of
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 Value = tuple[int, int]
 """(symbol, offset); symbol 0 is a number of 64 bits."""
 
-NUMBER = 0
 
 BASED_SEGMENTS = ("FS", "GS")
 """The segments whose base is not 0 in 64-bit mode (Intel SDM volume 1, section 3.4.2.1)."""

@@ -24,7 +24,7 @@ from simulator.core.compiler import BRANCHES, compile_instruction
 from simulator.instructions.locations import GENERAL, location_of
 from xed_convert.assembly.formatting import format_instance
 from xed_convert.errors import DecodingError
-from xed_convert.model import MemoryAddress, OperandKind
+from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -155,7 +155,7 @@ class CodeReader:
 
         `zero_vectors`: all vector registers are zero before the code (else nothing is known of them).
         """
-        self.machine, self.decoder, self.zero_vectors = machine, decoder, zero_vectors
+        self.machine, self.decoder = machine, decoder
         self._known: dict[bytes, Item] = {}
         self._not_taken: dict[Item, Item] = {}
         self._riding: dict[Item, Item] = {}
@@ -307,11 +307,9 @@ def _mnemonic(item: Item) -> str:
 def _takes_nop(item: Item) -> bool:
     """Whether a NOP after it fuses with it, where NOPs fuse."""
     one = item.compiled
-    if one is None or one.uops is None or one.variant.category in UNFUSED:
+    if one is None or one.uops is None or one.variant.category in UNFUSED or one.relative:
         return False
     operands = one.variant.operands
-    if any(isinstance(value, MemoryAddress) and value.base == "RIP" for value in one.values.values()):
-        return False
     if any(o.kind is OperandKind.IMMEDIATE and (o.width_bits or 0) > LONGEST_IMMEDIATE for o in operands):
         return False
     names = {location_of(name) for o in operands if o.kind is OperandKind.REGISTER for name in o.registers}

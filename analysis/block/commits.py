@@ -20,6 +20,7 @@ Stored = tuple[int, int, int]
 """A store: what its address is relative to (a symbol; 0: it is a number), its offset from there, its size in bytes."""
 
 NUMBER = 0
+"""The symbol of addresses that are numbers."""
 
 
 class _Piece(NamedTuple):

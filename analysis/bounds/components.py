@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from analysis.block.addresses import AddressFollower, Followed
 from analysis.block.uppers import transitions
-from analysis.bounds.dependencies import Cycle, Node, graph_of, search_slowest, synchronizations, updates_for_values
+from analysis.bounds.dependencies import Cycle, Node, graph_of, search_slowest, synchronizations
 from analysis.bounds.front_end import (
     cache_bound,
     cached_of,
@@ -236,7 +236,8 @@ def issue_bound(block: Block, width: int, core: CoreConstants | None) -> Fractio
 
     A µop that merges a high byte is issued alone: those between two of them take whole cycles.
     """
-    synchronized = set() if updates_for_values(core) else synchronizations(block, core)
+    has_own_slots = core is not None and core.updates_for_values  # those of the instructions contain the µop
+    synchronized = set() if has_own_slots else synchronizations(block, core)
     groups = [0]
     for position, (item, fused) in enumerate(zip(block.items, block.fused, strict=True)):
         groups += [0] * len(item.effects.merged)

@@ -74,7 +74,7 @@ def synchronizations(block: Block, core: CoreConstants | None) -> set[int]:
     It does where a µop uses RSP after PUSH, POP, CALL or RET (Agner Fog, "The microarchitecture of Intel, AMD and VIA
     CPUs", sections on the stack engine). Cores of which more is known have their own rule (`StackEngine`).
     """
-    values_only = updates_for_values(core)
+    values_only = core is not None and core.updates_for_values
     found: set[int] = set()
     behind = any(item.effects.moves_stack for item in block.items)
     for _ in range(2 if behind else 0):
@@ -89,11 +89,6 @@ def synchronizations(block: Block, core: CoreConstants | None) -> set[int]:
                 elif any(STACK_POINTER in output.names for output in item.effects.outputs):
                     behind = False
     return found
-
-
-def updates_for_values(core: CoreConstants | None) -> bool:
-    """Whether RSP is brought up to date for instructions that read it as a value: their own slots contain that µop."""
-    return core is not None and core.stack_engine is not None and core.stack_engine.every_value
 
 
 class _Wiring:

@@ -31,7 +31,7 @@ from analysis.bounds.components import (
     new_address_cycles,
     transition_cycles,
 )
-from analysis.bounds.dependencies import synchronizations, updates_for_values
+from analysis.bounds.dependencies import synchronizations
 from analysis.bounds.front_end import unknown_fetched
 from results.machine.graph import FLAGS
 from simulator.core.compiler import Numbering, steps_of
@@ -331,7 +331,7 @@ class Programs:
         return (*moved[:place], again, *moved[place:]), (self._replayed,)
 
     def _synchronization(self) -> Step:
-        if updates_for_values(self._core):
+        if self._core is not None and self._core.updates_for_values:
             return (NO_PORT, (), 1, (self._pointer,), (self._pointer,), 0, 0, 0)
         return (PORT, self._stack_ports, 1, (self._pointer,), (self._pointer,), 0, 1, 1)
 

@@ -31,7 +31,7 @@ from results.machine.latencies import dependencies, latencies_of
 from results.machine.occupied import occupied_cycles
 from results.machine.roles import MOST_UOPS, roles_of
 from results.model import Form, PortUsage
-from results.ports import is_issued_in, throughput_of
+from results.ports import throughput_of
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def behaviour_from(variant: InstructionVariant, facts: VariantFacts, core: CoreC
         copies = _hands_on(variant)  # a move of a register to itself still hands its value on
         independent = _form(variant, form, latencies if copies else dependencies(latencies, core), facts, core)
         plain = replace(plain, same_register=independent)
-        if not plain.port_usage.total and _hands_on(variant) and len(independent.port_usage.uops) == 1:
+        if not plain.port_usage.total and copies and len(independent.port_usage.uops) == 1:
             plain = replace(plain, uneliminated=next(iter(independent.port_usage.uops)))
     indexed = facts.forms.get(Form.INDEXED)
     if indexed is not None:
@@ -106,7 +106,7 @@ def _form(
     uops = GraphBuilder(variant, core, latencies, usage).build()
     if facts.divider_cycles:
         uops = _divided(uops, facts)
-    timed = _timed_slots(form, core)
+    timed = form.possible_slots(core.back_end.issue_width)
     slots = next((one for one in (form.retire_slots, timed) if one is not None), max(1, fused_uops(uops)))
     certain = _certain(variant, _lettered(form.some_ports, core), core) if usage is None else ()
     fusible = facts.macro_fusible
@@ -158,13 +158,6 @@ def _of_addresses(sets: Iterable[frozenset[str]], places: Sequence[Operand], kin
     """Yield a µop per port set, which waits for the address of its operand; the last operand has all that are left."""
     for number, ports in enumerate(sets):
         yield Uop(ports, 1, address_inputs(places[min(number, len(places) - 1)]), kind=kind)
-
-
-def _timed_slots(form: FormFacts, core: CoreConstants) -> int | None:
-    """Return the issue slots that time tells, None if it does not, or if the throughput leaves no time for them."""
-    if form.issue_slots is None or form.throughput is None:
-        return form.issue_slots
-    return form.issue_slots if is_issued_in(form.issue_slots, form.throughput, core.back_end.issue_width) else None
 
 
 def _decoding(form: FormFacts, slots: int, *, is_timed: bool) -> Decoding | None:

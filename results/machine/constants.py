@@ -371,6 +371,11 @@ class CoreConstants:
     microcode: Microcode | None = None
     loop_buffer: LoopBuffer | None = None
 
+    @property
+    def updates_for_values(self) -> bool:
+        """Whether RSP is brought up to date for each instruction that reads it as a value (`StackEngine`)."""
+        return self.stack_engine is not None and self.stack_engine.every_value
+
 
 _TABLES: dict[str, type[Any]] = {
     "back_end": BackEnd,

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from results.model import Form, LatencyPart, PortUsage
+from results.ports import is_issued_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,6 +68,12 @@ class FormFacts:
     throughput: Fraction | None = None
     some_ports: PortUsage | None = None
     issue_slots: int | None = None
+
+    def possible_slots(self, width: int) -> int | None:
+        """Return the issue slots that time tells, None if `width` per cycle are too few for them in its throughput."""
+        if self.issue_slots is None or self.throughput is None:
+            return self.issue_slots
+        return self.issue_slots if is_issued_in(self.issue_slots, self.throughput, width) else None
 
 
 @dataclass(frozen=True, slots=True)

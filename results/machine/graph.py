@@ -74,10 +74,6 @@ class Uop:
     fast: tuple[int, int] | None = None
 
 
-MOST_DECODED = 4
-"""µops that a decoder makes of an instruction at most: with more, it comes from the microcode sequencer."""
-
-
 @dataclass(frozen=True, slots=True)
 class Decoding:
     """What the front end does with an instruction.

@@ -209,9 +209,7 @@ def compile_instruction(
         _fuses(variant, values, behaviour, machine),
         behaviour.fuses_with,
         max(round(behaviour.occupies * TICKS), updates * TICKS),
-        STACK_ENGINE
-        if updates and not behaviour.occupies
-        else _shared_unit(variant, behaviour, machine.parameters.front),
+        _shared_unit(variant, behaviour, machine.parameters.front, updates=bool(updates)),
         _fetched(variant, values, behaviour, data, machine),
         uneliminated=tuple(sorted(port_index[port] for port in behaviour.uneliminated)),
         partial=locator.partial_access(located),
@@ -225,9 +223,16 @@ def compile_instruction(
     return replace(one, fast_form=replace(one, uops=fast))
 
 
-def _shared_unit(variant: InstructionVariant, behaviour: Behaviour, core: CoreConstants | None) -> str:
-    """Return the unit that an instruction shares with others, if its ports do not explain its throughput ("": none)."""
-    return "" if core is None or not behaviour.occupies else transfer_unit(variant, core) or ""
+def _shared_unit(
+    variant: InstructionVariant, behaviour: Behaviour, core: CoreConstants | None, *, updates: bool
+) -> str:
+    """Return the unit that an instruction shares with others, if its ports do not explain its throughput ("": none).
+
+    `updates`: a µop brings RSP up to date before it.
+    """
+    if not behaviour.occupies:
+        return STACK_ENGINE if updates else ""
+    return "" if core is None else transfer_unit(variant, core) or ""
 
 
 def _paths_of_data(
@@ -352,8 +357,7 @@ def _updates_stack_pointer(
     variant: InstructionVariant, values: Mapping[int, OperandValue], core: CoreConstants | None
 ) -> bool:
     """Whether a µop brings RSP up to date before an instruction, because that reads it as a value."""
-    engine = core.stack_engine if core is not None else None
-    return engine is not None and engine.every_value and reads_stack_pointer(variant, values)
+    return core is not None and core.updates_for_values and reads_stack_pointer(variant, values)
 
 
 def _with_stack_pointer(
@@ -365,11 +369,13 @@ def _with_stack_pointer(
     """Return a move with a port if it is from the stack pointer, on cores where rename does not eliminate that."""
     core = machine.parameters.front
     named = core.elimination.stack_pointer if core is not None else ()
-    letters = dict(zip(machine.parameters.port_names, machine.parameters.ports, strict=True))
-    if not named or not letters.keys() >= set(named) or not copies_stack_pointer(variant, values):
-        return uops
     is_move = [(uop.ports, uop.latency, uop.kind) for uop in uops] == [(frozenset(), 0, UopKind.COMPUTE)]
-    return (replace(uops[0], ports=frozenset(letters[name] for name in named), latency=1),) if is_move else uops
+    if not named or not is_move or not copies_stack_pointer(variant, values):
+        return uops
+    letters = dict(zip(machine.parameters.port_names, machine.parameters.ports, strict=True))
+    if not letters.keys() >= set(named):
+        return uops
+    return (replace(uops[0], ports=frozenset(letters[name] for name in named), latency=1),)
 
 
 def _is_complex(place: OperandValue | None) -> bool:

@@ -36,7 +36,7 @@ from functools import cached_property
 from math import gcd
 from typing import TYPE_CHECKING, Any
 
-from results.machine.graph import MOST_DECODED, Decoding
+from results.machine.graph import Decoding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +52,9 @@ WINDOWS_PER_CYCLE = 2
 ERRATUM_BYTES = 32
 """Size of an aligned block: jumps that cross or touch its end are not cached on cores with the JCC erratum (Intel,
 2019)."""
+
+MOST_DECODED = 4
+"""µops that a decoder makes of one instruction; those with more come from the microcode sequencer."""
 
 CLUSTER = (
     *("predecode_cycle", "predecoded", "block_cycles", "hidden"),
