@@ -16,8 +16,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from results.machine.graph import FLAGS
-from simulator.core.compiler import BRANCHES
-from simulator.core.core import TICKS
+from simulator.core.compiler import BRANCHES, TICKS
 from simulator.core.delivery import Fetched, usual_decoding
 from simulator.instructions.locations import is_vector
 from simulator.instructions.opcode import opcode_offset

@@ -26,7 +26,7 @@ from analysis.bounds.front_end import (
 )
 from analysis.errors import AnalysisError
 from results.ports import fullest
-from simulator.core.core import TICKS
+from simulator.core.compiler import TICKS
 from simulator.instructions.transfers import TransferUnit, writes_general
 
 if TYPE_CHECKING:

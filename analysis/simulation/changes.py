@@ -11,7 +11,7 @@ from analysis.bounds.components import Component
 from analysis.whatif import WhatIf, what_ifs
 from results.machine.graph import FLAGS
 from results.ports import fullest
-from simulator.core.core import COMMIT, FETCH, LOAD, NO_PORT, PORT, REPLAY, SHARED, UNIT
+from simulator.core.steps import COMMIT, FETCH, LOAD, NO_PORT, PORT, REPLAY, SHARED, UNIT
 from simulator.instructions.locations import location_of
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from analysis.block.code import Item
     from analysis.simulation.program import Program
     from analysis.simulation.study import Study
-    from simulator.core.core import Step
+    from simulator.core.steps import CoreStep
     from simulator.machines.machine import Parameters
 
 MOST_LINES = 24
@@ -80,18 +80,18 @@ def _tried(study: Study) -> Iterator[WhatIf]:
         usual, reorder_buffer=usual.reorder_buffer * WITHOUT_LIMIT, scheduler=usual.scheduler * WITHOUT_LIMIT
     )
     if usual.front is not None:
-        unfetched = program.changed(lambda _c, _p, step: None if step[0] == FETCH else step)
+        unfetched = program.changed(lambda _c, _p, step: None if step.kind == FETCH else step)
         yield tried("front end without limits", unfetched, replace(usual, front=None), lifts=FRONT_END)
     yield tried("issue and retirement without limits", program, wide, lifts={Component.ISSUE})
     yield tried("reorder buffer and scheduler without limits", program, deep)
-    if any(step[0] == LOAD for step in program.steps):
+    if any(step.kind == LOAD for step in program.steps):
         yield tried("load queue without limits", program, replace(usual, load_queue=None))
     yield tried("no dependencies", program, lifts={Component.DEPENDENCIES}, independent=True)
-    if pages or any(step[0] == COMMIT for step in program.steps):
+    if pages or any(step.kind == COMMIT for step in program.steps):
         memory = simulation.programs.program(study.block, _perfect(study))
         left = study.bounds.without({Component.STORES, Component.DEPENDENCIES, Component.UNIT})
         yield WhatIf("perfect memory", max(simulation.simulate(memory, usual, loop=study.loop).cycles, left))
-    if any(step[0] == PORT and step[5] for step in program.steps):
+    if any(step.kind == PORT and step.extra for step in program.steps):
         yield tried("divider without limits", program.changed(_undivided), lifts={Component.DIVIDER})
     for number, name in enumerate(usual.port_names):
         if study.simulated.ports[name]:
@@ -108,27 +108,27 @@ def _perfect(study: Study) -> Followed:
     return Followed(forwardings)
 
 
-def _undivided(_copy: int, _position: int, step: Step) -> Step:
+def _undivided(_copy: int, _position: int, step: CoreStep) -> CoreStep:
     """Return the step without the divider."""
-    return (*step[:5], 0, *step[6:]) if step[0] == PORT else step
+    return step._replace(extra=0) if step.kind == PORT else step
 
 
-def _without_port(port: int, *, loads: bool) -> Callable[[int, int, Step], Step]:
+def _without_port(port: int, *, loads: bool) -> Callable[[int, int, CoreStep], CoreStep]:
     """Return a change by which µops that can use a port, one of those of loads or not, always find it free."""
 
-    def change(_copy: int, _position: int, step: Step) -> Step:
-        if step[0] in (PORT, SHARED) and port in step[1]:
-            return (NO_PORT, (), step[2] + 1, step[3], step[4], 0, step[6], step[7])
-        return (NO_PORT, (), 0, *step[3:]) if step[0] == REPLAY and loads else step
+    def change(_copy: int, _position: int, step: CoreStep) -> CoreStep:
+        if step.kind in (PORT, SHARED) and port in step.ports:
+            return step._replace(kind=NO_PORT, ports=(), latency=step.latency + 1, extra=0)
+        return step._replace(kind=NO_PORT, latency=0) if step.kind == REPLAY and loads else step
 
     return change
 
 
-def _at_once(chosen: int) -> Callable[[int, int, Step], Step]:
+def _at_once(chosen: int) -> Callable[[int, int, CoreStep], CoreStep]:
     """Return a change by which the results of an instruction are ready at once."""
 
-    def change(_copy: int, position: int, step: Step) -> Step:
-        return (step[0], step[1], 0, *step[3:]) if position == chosen and step[0] not in (UNIT, REPLAY) else step
+    def change(_copy: int, position: int, step: CoreStep) -> CoreStep:
+        return step._replace(latency=0) if position == chosen and step.kind not in (UNIT, REPLAY) else step
 
     return change
 
@@ -188,14 +188,15 @@ def _is_pointer(item: Item, name: str) -> bool:
     return any(isinstance(place, tuple) and name in place[:2] for uop in uops for place in uop.reads)
 
 
-def _renamed(old: int, new: int, copies: int) -> Callable[[int, int, Step], Step]:
+def _renamed(old: int, new: int, copies: int) -> Callable[[int, int, CoreStep], CoreStep]:
     """Return a change by which all copies but the first `copies` use the location `new` in place of `old`."""
 
-    def change(copy: int, _position: int, step: Step) -> Step:
-        if copy < copies or not (old in step[3] or old in step[4]):
+    def change(copy: int, _position: int, step: CoreStep) -> CoreStep:
+        places = step.sources, step.targets
+        if copy < copies or not any(old in one for one in places):
             return step
-        sources, targets = (tuple([new if one == old else one for one in places]) for places in (step[3], step[4]))
-        return (*step[:3], sources, targets, *step[5:])
+        sources, targets = (tuple([new if one == old else one for one in those]) for those in places)
+        return step._replace(sources=sources, targets=targets)
 
     return change
 

@@ -1,4 +1,4 @@
-"""A block as steps of the simulated core (`simulator/core/core.py`).
+"""A block as steps of the simulated core (`simulator/core/steps.py`).
 
 The steps of an instruction are made once. They differ from those of a microbenchmark:
 
@@ -34,19 +34,30 @@ from analysis.bounds.components import (
 from analysis.bounds.dependencies import synchronizations
 from analysis.bounds.front_end import unknown_fetched
 from results.machine.graph import FLAGS
-from simulator.core.compiler import Numbering, steps_of
-from simulator.core.core import COMMIT, FETCH, LOAD, NO_PORT, PARTIAL, PORT, REPLAY, TICKS, UNIT, HighByte
+from simulator.core.compiler import TICKS
+from simulator.core.steps import (
+    COMMIT,
+    LOAD,
+    NO_PORT,
+    PARTIAL,
+    PORT,
+    REPLAY,
+    UNIT,
+    CoreStep,
+    HighByte,
+    Numbering,
+    steps_of,
+)
 from simulator.instructions.locations import high_byte_of
 from simulator.instructions.stack_pointer import STACK_POINTER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from analysis.block.addresses import Followed, ForwardedLoad
     from analysis.block.code import Block, Item
     from results.machine.constants import CoreConstants
     from simulator.core.compiler import LocatedUop, Location
-    from simulator.core.core import Step
     from simulator.core.delivery import Fetched
 
 LOAD_PORTS = 2
@@ -80,12 +91,12 @@ class Program:
     `locations` is how many locations there are, `fetched` what the steps of kind FETCH mean.
     """
 
-    groups: tuple[tuple[int, tuple[Step, ...]], ...]
+    groups: tuple[tuple[int, tuple[CoreStep, ...]], ...]
     copies: int
     locations: int
     fetched: Sequence[Fetched]
 
-    def changed(self, change: Callable[[int, int, Step], Step | None]) -> Program:
+    def changed(self, change: Callable[[int, int, CoreStep], CoreStep | None]) -> Program:
         """Return the program with other steps: `change` maps (copy, position, step) to a step, or None to drop it."""
         groups, copy, before = [], -1, 0
         for number, (position, group) in enumerate(self.groups):
@@ -100,7 +111,7 @@ class Program:
         return replace(self, groups=self.groups * 2, copies=self.copies * 2)
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[CoreStep]:
         """All steps in order."""
         return [step for _, group in self.groups for step in group]
 
@@ -109,8 +120,8 @@ class Program:
 class _Template:
     """The steps of an instruction: `alone` if neither its loads nor its stores are linked to others in the block."""
 
-    steps: tuple[Step, ...]
-    alone: tuple[Step, ...]
+    steps: tuple[CoreStep, ...]
+    alone: tuple[CoreStep, ...]
 
 
 _TemplateKey = tuple["Item", "Item | None", frozenset[str], int, tuple[tuple[str, int], ...], bool]
@@ -162,7 +173,7 @@ class Programs:
         synchronized = synchronizations(block, self._core)
         copies = min(MOST_COPIES, max([1, *(one.iterations + (one.store < one.load) for one in forwardings)]))
         places = _Places(block.items, forwardings, copies, len(self._numbering), apart=bool(self._ways))
-        groups: list[tuple[int, tuple[Step, ...]]] = []
+        groups: list[tuple[int, tuple[CoreStep, ...]]] = []
         for copy in range(copies):
             for position, template in templates:
                 before = (self._synchronization(),) if position in synchronized else ()
@@ -239,24 +250,23 @@ class Programs:
         if jump is not None and jump.compiled is not None:
             code.append(jump.compiled)
         steps = tuple(steps_of(code, self._numbering))
-        units: list[Step] = [(UNIT, (), ticks, (), (self._numbering.of(name),), 0, 0, 0) for name, ticks in paths]
+        units = [CoreStep(UNIT, latency=ticks, targets=(self._numbering.of(name),)) for name, ticks in paths]
         begin = 1 if self._fetches else 0
         merges = [step for register in item.effects.merged for step in self._merge(register)]
         entries = self._entries(item) if queued else ()
         steps = (*steps[:begin], *merges, *units, *entries, *steps[begin:])
-        return _Template(steps, tuple(self._cut(steps)))
+        return _Template(steps, tuple([self._placed(step, (), ()) for step in steps]))
 
-    def _entries(self, item: Item) -> Iterator[Step]:
+    def _entries(self, item: Item) -> Iterator[CoreStep]:
         """Yield what the loads of an instruction do to the load queue."""
         assert self._core is not None
         for load in item.effects.loads:
             address = tuple(map(self._numbering.of, load.registers))
-            yield (LOAD, (), self._core.memory.load_latency[load.of_vectors], address, (), 0, 0, 0)
+            yield CoreStep(LOAD, latency=self._core.memory.load_latency[load.of_vectors], sources=address)
 
-    def _unknown(self, item: Item) -> tuple[Step, ...]:
-        self._numbering.fetched.append(item.effects.fetched or unknown_fetched(item))
-        fetch: Step = (FETCH, (), 0, (), (), len(self._numbering.fetched) - 1, 0, 0)
-        place: Step = (NO_PORT, (), 0, (), (), 0, 1, 1)
+    def _unknown(self, item: Item) -> tuple[CoreStep, ...]:
+        fetch = self._numbering.fetch(item.effects.fetched or unknown_fetched(item))
+        place = CoreStep(NO_PORT, slot=1, retiring=1)
         return (fetch, place) if self._fetches else (place,)
 
     def _adapted(self, uop: LocatedUop, read: frozenset[str], *, moves_stack: bool, longer: int) -> LocatedUop:
@@ -271,17 +281,15 @@ class Programs:
         loads = longer and uop.ports and self.load_ports.issuperset(uop.ports) and uop.latency > 1
         return replace(uop, reads=reads, writes=tuple(writes), latency=uop.latency + longer if loads else uop.latency)
 
-    def _cut(self, steps: Iterable[Step]) -> Iterable[Step]:
-        """Yield the steps without locations in memory."""
-        for step in steps:
-            sources, targets = step[3], step[4]
-            if self._loaded in sources:
-                sources = tuple([one for one in sources if one != self._loaded])
-            if self._stored in targets:
-                targets = tuple([one for one in targets if one != self._stored])
-            yield (*step[:3], sources, targets, *step[5:])
+    def _placed(self, step: CoreStep, loaded: tuple[int, ...], stored: tuple[int, ...]) -> CoreStep:
+        """Return a step with the locations that its instruction loads from and stores to, in place of their names."""
+        if self._loaded in step.sources:
+            step = step._replace(sources=(*(one for one in step.sources if one != self._loaded), *loaded))
+        if self._stored in step.targets:
+            step = step._replace(targets=(*(one for one in step.targets if one != self._stored), *stored))
+        return step
 
-    def _linked(self, position: int, copy: int, template: _Template, places: _Places) -> tuple[Step, ...]:
+    def _linked(self, position: int, copy: int, template: _Template, places: _Places) -> tuple[CoreStep, ...]:
         """Return the steps of an instruction in one copy, with the locations that it loads from and stores to."""
         committed = places.committed(position, copy)
         if not (position in places.loads or position in places.feeding):
@@ -291,61 +299,58 @@ class Programs:
         steps = template.steps
         if self._replays and position in places.waiting:
             steps, loaded = self._replaying(steps, loaded)
-        found: list[Step] = []
-        for step in steps:
-            sources, targets = step[3], step[4]
-            if self._loaded in sources:
-                sources = (*(one for one in sources if one != self._loaded), *loaded)
-            if self._stored in targets:
-                targets = (*(one for one in targets if one != self._stored), *stored)
-            found.append((*step[:3], sources, targets, *step[5:]))
+        found = [self._placed(step, loaded, stored) for step in steps]
         if committed is not None:
             found.append(self._commit(committed))
         for kind, cycles in zip(FORWARDED, self._ways, strict=False):
             for data, forwarded in places.forwarded(position, copy, kind):
-                found.append((NO_PORT, (), cycles, (data,), (forwarded,), 0, 0, 0))
+                found.append(CoreStep(NO_PORT, latency=cycles, sources=(data,), targets=(forwarded,)))
         return tuple(found)
 
-    def _replaying(self, steps: tuple[Step, ...], loaded: tuple[int, ...]) -> tuple[tuple[Step, ...], tuple[int, ...]]:
+    def _replaying(
+        self, steps: tuple[CoreStep, ...], loaded: tuple[int, ...]
+    ) -> tuple[tuple[CoreStep, ...], tuple[int, ...]]:
         """Return steps whose first load takes its port once more for stored data, and the location that has them then.
 
         What waits for the data comes behind the load. Each place among the steps keeps its issue slot.
         """
-        loads = [n for n, step in enumerate(steps) if step[0] == PORT and self.load_ports.issuperset(step[1])]
-        load = next((number for number in loads if steps[number][2] > 1), None)
+        loads = [n for n, step in enumerate(steps) if step.kind == PORT and self.load_ports.issuperset(step.ports)]
+        load = next((number for number in loads if steps[number].latency > 1), None)
         if load is None:
             return steps, loaded
         late = {self._loaded}
-        before: list[Step] = []
-        behind: list[Step] = []
+        before: list[CoreStep] = []
+        behind: list[CoreStep] = []
         for step in steps[:load]:
-            waits = not late.isdisjoint(step[3])
+            waits = not late.isdisjoint(step.sources)
             (behind if waits else before).append(step)
-            late |= set(step[4]) if waits else set()
-        if not late.isdisjoint(steps[load][3]):
+            late |= set(step.targets) if waits else set()
+        if not late.isdisjoint(steps[load].sources):
             return steps, loaded
         moved = (*before, steps[load], *behind, *steps[load + 1 :])
-        moved = tuple([(*step[:6], old[6], step[7]) for step, old in zip(moved, steps, strict=True)])
+        moved = tuple([step._replace(slot=old.slot) for step, old in zip(moved, steps, strict=True)])
         place = len(before) + 1
-        again: Step = (REPLAY, (), steps[load][2] - 1, loaded, (self._replayed,), 0, 0, 0)
+        again = CoreStep(REPLAY, latency=steps[load].latency - 1, sources=loaded, targets=(self._replayed,))
         return (*moved[:place], again, *moved[place:]), (self._replayed,)
 
-    def _synchronization(self) -> Step:
+    def _synchronization(self) -> CoreStep:
+        """Return the step of the µop that brings RSP up to date."""
+        places = (self._pointer,)
         if self._core is not None and self._core.updates_for_values:
-            return (NO_PORT, (), 1, (self._pointer,), (self._pointer,), 0, 0, 0)
-        return (PORT, self._stack_ports, 1, (self._pointer,), (self._pointer,), 0, 1, 1)
+            return CoreStep(NO_PORT, latency=1, sources=places, targets=places)
+        return CoreStep(PORT, self._stack_ports, 1, places, places, slot=1, retiring=1)
 
-    def _merge(self, register: str) -> tuple[Step, Step]:
+    def _merge(self, register: str) -> tuple[CoreStep, CoreStep]:
         """Return the steps of a µop that merges a high byte, which is apart from its register."""
         places = self._numbering.of(register), self._numbering.of(high_byte_of(register))
         return (
-            (PARTIAL, (), 0, places, (), HighByte.APART, 0, 0),
-            (PARTIAL, self._merge_ports, 1, places, places[:1], HighByte.MERGED, 1, 1),
+            CoreStep(PARTIAL, sources=places, extra=HighByte.APART),
+            CoreStep(PARTIAL, self._merge_ports, 1, places, places[:1], HighByte.MERGED, slot=1, retiring=1),
         )
 
-    def _commit(self, location: int) -> Step:
+    def _commit(self, location: int) -> CoreStep:
         """Return the step that commits a store to the cache; a location says when it is there."""
-        return (COMMIT, (), self._failed, (), (location,), 0, 0, 0)
+        return CoreStep(COMMIT, latency=self._failed, targets=(location,))
 
 
 class _Data(IntEnum):

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from analysis.simulation.program import Programs
 from analysis.simulation.results import Explanation, InstanceTimes, Simulated
 from analysis.simulation.waits import Watcher
-from simulator.core.core import FETCH, Core, ReadyLocations, RepeatedRun
+from simulator.core.core import Core, ReadyLocations, RepeatedRun
 from simulator.core.delivery import CodeLayout
+from simulator.core.steps import FETCH
 from simulator.instructions.locations import VECTORS
 from simulator.machines.machine import TakenPorts
 
@@ -141,7 +142,7 @@ class Simulation:
         core = Core(parameters, program.locations)
         core.fetched = program.fetched
         if core.front is not None and parameters.front is not None and parameters.front.uop_cache is not None:
-            items = [program.fetched[step[5]] for step in program.steps if step[0] == FETCH]
+            items = [program.fetched[step.extra] for step in program.steps if step.kind == FETCH]
             layout = CodeLayout(items, parameters.front.uop_cache)
             core.front.begin(layout, 1 if loop else copies, 0 if loop else self.code_offset)
         return core

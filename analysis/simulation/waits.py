@@ -20,13 +20,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from analysis.simulation.results import Explanation, InstanceTimes, InstructionTimes, UopTimes, Wait
-from simulator.core.core import LOAD, PARTIAL, TRACED, HighByte
+from simulator.core.steps import LOAD, PARTIAL, TRACED, HighByte
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from analysis.simulation.program import Program
-    from simulator.core.core import Core, Moment, Step
+    from simulator.core.core import Core, Moment
+    from simulator.core.steps import CoreStep
 
 
 @dataclass(slots=True)
@@ -86,7 +87,7 @@ class Watcher:
         means = tuple(sums.means(iterations) for sums in self.sums)
         return Explanation(means, tuple(_moved(one, first) for one in shown))
 
-    def _instance(self, position: int, iteration: int, steps: Sequence[Step]) -> InstanceTimes:
+    def _instance(self, position: int, iteration: int, steps: Sequence[CoreStep]) -> InstanceTimes:
         """Execute the steps of one instruction; return its times."""
         core, sums = self.core, self.sums[position]
         log: list[tuple[int, int]] = []
@@ -98,11 +99,11 @@ class Watcher:
         uops: list[UopTimes] = []
         executed, logged, entered = 0, 0, 0
         for step, moment in zip([step for step in steps if _is_traced(step)], trace, strict=True):
-            if step[0] == LOAD:
+            if step.kind == LOAD:
                 entered = max(entered, moment.needed)
                 self.keepers.setdefault(moment.done, len(self.passed))
                 continue
-            if step[6]:
+            if step.slot:
                 self._issued(sums, moment, entered, entry, alone=_merges(step))
                 entry += 1
             executed = max(executed, moment.done)
@@ -112,7 +113,7 @@ class Watcher:
                 waited = max(waited, self._dispatched(position, step, moment, cycle, port), key=sum)
                 ready = max(moment.needed, moment.issued + 1)
                 uops.append(UopTimes(self.names[port], ready, cycle, moment.done))
-            self.made |= dict.fromkeys(step[4], (moment.done, len(self.passed)))
+            self.made |= dict.fromkeys(step.targets, (moment.done, len(self.passed)))
         _add(sums.waits, Wait.OPERAND, waited[0])
         _add(sums.waits, Wait.PORT, waited[1])
         self.passed.append(_Passed(position, executed, core.last_retired))
@@ -155,7 +156,7 @@ class Watcher:
             number -= 1
         _add(self.sums[self.passed[number].position].caused, Wait.BUFFER, cycles)
 
-    def _dispatched(self, position: int, step: Step, moment: Moment, cycle: int, port: int) -> tuple[int, int]:
+    def _dispatched(self, position: int, step: CoreStep, moment: Moment, cycle: int, port: int) -> tuple[int, int]:
         """Note what a µop waited for that was dispatched in a cycle to a port; return cycles for operand and port."""
         sums = self.sums[position]
         name = self.names[port]
@@ -164,7 +165,7 @@ class Watcher:
         ready = max(moment.needed, moment.issued + 1)
         operand = ready - (moment.issued + 1)
         if operand:
-            number = self._maker(step[3])
+            number = self._maker(step.sources)
             if number == len(self.passed):
                 operand = 0
             elif number is not None:
@@ -180,14 +181,14 @@ class Watcher:
         return max([self.made[one] for one in sources if one in self.made], default=(0, None))[1]
 
 
-def _merges(step: Step) -> bool:
+def _merges(step: CoreStep) -> bool:
     """Whether it is a µop that merges a high byte; a program has one only where the byte is apart."""
-    return step[0] == PARTIAL and step[5] == HighByte.MERGED
+    return step.kind == PARTIAL and step.extra == HighByte.MERGED
 
 
-def _is_traced(step: Step) -> bool:
+def _is_traced(step: CoreStep) -> bool:
     """Whether a step has a moment in a trace."""
-    return step[0] in TRACED or step[0] == LOAD or _merges(step)
+    return step.kind in TRACED or step.kind == LOAD or _merges(step)
 
 
 def _add(sums: dict[Wait, int], key: Wait, cycles: int) -> None:

@@ -37,7 +37,7 @@ from analysis.errors import AnalysisError
 from analysis.machines import open_machine
 from analysis.simulation.run import Simulation
 from analysis.simulation.study import Study
-from simulator.core.core import FETCH
+from simulator.core.steps import FETCH
 from simulator.machines.machine import Binding
 from xed_convert.assembly.assembler import shipped_assembler
 
@@ -149,7 +149,7 @@ class Predictor:
         """Simulate a block without one part at a time."""
         block, simulation, usual = bounds.block, self.simulation, self.simulation.parameters
         program = simulation.programs.program(block, followed)
-        unfetched = program.changed(lambda _c, _p, step: None if step[0] == FETCH else step)
+        unfetched = program.changed(lambda _c, _p, step: None if step.kind == FETCH else step)
         whole = replace(followed, forwardings=tuple(replace(one, whole=True) for one in followed.forwardings))
         pages = replace(followed, reached=NOTHING)
         page_cycles = float(simulation.run(block, followed, loop=False).page_cycles)

@@ -18,9 +18,10 @@ from generator.microbenchmark import Line, Microbenchmark
 from results.model import Status
 from runner.backend import Job, Repeat
 from runner.backends.sim import SimBackend, open_machine
-from simulator.core.compiler import Numbering, compile_instruction, steps_of
+from simulator.core.compiler import compile_instruction
 from simulator.core.core import Core
 from simulator.core.pmu import Simulator
+from simulator.core.steps import Numbering, steps_of
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.encoding.encoder import encode
 from xed_convert.errors import EncodingError

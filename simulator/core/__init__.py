@@ -2,7 +2,8 @@
 
 Reading order:
 
-- `pmu` (runs a program and counts), `frontend` (bytes to instructions), `compiler` (instructions to steps);
+- `pmu` (runs a program and counts), `frontend` (bytes to instructions), `compiler` (what they do on a machine);
+- `steps` (what the core executes);
 - `trace` and `runs` (repetitions), `branches`;
 - `streams` (code that takes the same, since only names of registers differ);
 - `delivery` (the front end), `core` (issue, dispatch, retire), `binding` (µops to ports), `sharing` (move elimination);

@@ -1,35 +1,19 @@
-"""From decoded instructions to the core's steps: operands become locations, pairs fuse, locations get numbers."""
+"""From decoded instructions to what they do on a machine: operands become locations, µops get ports."""
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import TYPE_CHECKING
 
 from results.machine.graph import Endpoint, ModelError, UopKind, tracked, with_index, with_later_loads
 from results.machine.occupied import access_units, data_paths, is_wide
 from results.model import LatencyPart
-from simulator.core.core import (
-    FETCH,
-    FILE_BITS,
-    NO_PORT,
-    PARTIAL,
-    PORT,
-    ROTATE,
-    SHARED,
-    TASK_BITS,
-    TICKS,
-    UNIT,
-    HighByte,
-)
 from simulator.core.delivery import Fetched, usual_decoding
-from simulator.core.sharing import RegisterFile
-from simulator.instructions.domains import domain_of, seen_by
+from simulator.instructions.domains import domain_of
 from simulator.instructions.locations import (
-    GENERAL,
     STACK,
-    VECTORS,
     high_byte_of,
     is_high_byte,
     location_of,
@@ -47,8 +31,6 @@ if TYPE_CHECKING:
 
     from results.machine.constants import CoreConstants
     from results.machine.graph import Behaviour, Uop
-    from simulator.core.core import Step
-    from simulator.machines.bypass import BypassDelays
     from simulator.machines.machine import MachineModel
     from xed_convert.model import InstructionVariant, Operand, OperandValue
 
@@ -57,6 +39,9 @@ Location = str | tuple[str, str, int, int]
 
 DATA_PATHS = {UopKind.LOAD: "data path of loads", UopKind.STORE_DATA: "data path of stores"}
 """What reports call the units that wide loads and stores occupy."""
+
+TICKS = 60
+"""Parts of a cycle in which the time of a unit is counted: all fractions down to sixths, and tenths, are whole."""
 
 FUSED_SLOTS_WITHOUT_MICROCODE = 4
 """Instructions of more µops than this come from the microcode sequencer."""
@@ -523,214 +508,3 @@ def _located(uop: Uop, locator: _Locator, port_index: Mapping[str, int], *, by_t
         uop.divider_cycles,
         task_of(locator.variant, uop) if by_task else 0,
     )
-
-
-@dataclass(slots=True)
-class Numbering:
-    """Gives locations their numbers in the core; µop results within an instruction have numbers too.
-
-    `fetched` are the instructions that steps of the kind FETCH begin. `known` keeps the steps of instructions (with
-    fused jumps), by the bytes that the stack has moved. `merging` are the ports of the µop that merges a high byte into
-    its register ((): the code has none that is renamed separately). `bypass` are the delays between the domains of
-    vectors (None: there are none).
-    """
-
-    numbers: dict[Location, int] = field(default_factory=dict)
-    known: dict[tuple[Compiled, Compiled | None, int], list[Step]] = field(default_factory=dict)
-    fetched: list[Fetched] = field(default_factory=list)
-    merging: tuple[int, ...] = ()
-    bypass: BypassDelays | None = None
-
-    def __len__(self) -> int:
-        """Return how many numbers there are."""
-        return len(self.numbers)
-
-    def of(self, location: Location) -> int:
-        """Return the number of a location, a new one if need be; the x87 stack gets its eight at once."""
-        if location not in self.numbers:
-            for one in STACK if location in STACK else (location,):
-                self.numbers[one] = len(self.numbers)
-        return self.numbers[location]
-
-
-def steps_of(instructions: Sequence[Compiled], numbering: Numbering) -> list[Step]:
-    """Return the core's steps for a stretch of code.
-
-    Raises:
-        ModelError: the machine has nothing about one of the instructions.
-    """
-    steps: list[Step] = []
-    offset = 0
-    position = 0
-    while position < len(instructions):
-        one = instructions[position]
-        if one.uops is None:
-            raise ModelError(f"the simulated machine has nothing about {one.variant.string}")
-        follower = instructions[position + 1] if position + 1 < len(instructions) else None
-        fused = follower is not None and one.fuses_with(follower)
-        steps += _known_steps(one, follower if fused else None, numbering, offset)
-        # Instructions that write RSP otherwise restore the value that it had at the beginning
-        offset = 0 if one.resets_stack else offset + (0 if fused else one.stack_change)
-        position += 2 if fused else 1
-    return steps
-
-
-def _known_steps(one: Compiled, jump: Compiled | None, numbering: Numbering, offset: int) -> list[Step]:
-    """Return the steps of an instruction, fused with a jump if there is one, made when they are first needed."""
-    found = numbering.known.get((one, jump, offset))
-    if found is None:
-        made = _instruction_steps(one, numbering, offset)
-        made = _with_bypass(made, one.domain, numbering, numbering.bypass) if numbering.bypass else made
-        made = made if jump is None else _fused_steps(made, jump)
-        made = _with_high_bytes(made, one.partial, numbering) if numbering.merging and one.partial else made
-        if one.fetched is not None:
-            made = [_fetch_step(one.fetched, jump.fetched if jump is not None else None, numbering), *made]
-        found = numbering.known[one, jump, offset] = made
-    return found
-
-
-def _with_bypass(steps: list[Step], domain: str, numbering: Numbering, bypass: BypassDelays) -> list[Step]:
-    """Return steps that read vectors as their domain sees them, and whose results other domains see later."""
-    registers = [one for one in numbering.numbers if isinstance(one, str) and one in VECTORS]
-    views = {numbering.of(one): {name: numbering.of(seen_by(name, one)) for name in bypass.names} for one in registers}
-    own = domain or bypass.names[0]
-    delays = [(name, bypass.between(domain, name)) for name in bypass.names if name != own]
-    found: list[Step] = []
-    for step in steps:
-        sources = tuple([views[place][own] if place in views else place for place in step[3]])
-        targets = tuple([views[place][own] if place in views else place for place in step[4]])
-        found.append((*step[:3], sources, targets, *step[5:]))
-        written = [views[place] for place in step[4] if place in views]
-        found += [
-            (NO_PORT, (), cycles, (seen[own],), (seen[name],), 0, 0, 0) for seen in written for name, cycles in delays
-        ]
-    return found
-
-
-def _with_high_bytes(steps: list[Step], partial: PartialAccess, numbering: Numbering) -> list[Step]:
-    """Return steps that merge high bytes before their registers are read, and note which writes separate them."""
-
-    def step(what: HighByte, register: str) -> Step:
-        places = numbering.of(register), numbering.of(high_byte_of(register))
-        if what is HighByte.MERGED:
-            return (PARTIAL, numbering.merging, 1, places, places, what, 1, 1)
-        return (PARTIAL, (), 0, places, (), what, 0, 0)
-
-    together = {numbering.of(one): numbering.of(high_byte_of(one)) for one in partial.written}
-    written = [
-        (*one[:4], (*one[4], *(together[place] for place in one[4] if place in together)), *one[5:]) for one in steps
-    ]
-    return [
-        *(step(HighByte.MERGED, one) for one in partial.read),
-        *written,
-        *(step(HighByte.JOINED, one) for one in partial.written),
-        *(step(HighByte.APART, one) for one in partial.high_written),
-    ]
-
-
-def _fetch_step(first: Fetched, jump: Fetched | None, numbering: Numbering) -> Step:
-    """Return the step that begins an instruction, with the jump that is fused with it."""
-    numbering.fetched.append(first if jump is None else first.fused_with(jump))
-    return (FETCH, (), 0, (), (), len(numbering.fetched) - 1, 0, 0)
-
-
-def _shifted(location: Location, offset: int) -> Location:
-    """Return a location on the stack relative to RSP at the beginning of the code."""
-    if offset and isinstance(location, tuple) and location[0] == "RSP":
-        return (location[0], location[1], location[2], location[3] + offset)
-    return location
-
-
-def _numbers(locations: Iterable[Location], numbering: Numbering, offset: int) -> tuple[int, ...]:
-    return tuple([numbering.of(_shifted(location, offset)) for location in locations])
-
-
-def _instruction_steps(one: Compiled, numbering: Numbering, offset: int) -> list[Step]:
-    """Return the steps of one instruction: its unit, its µops, and the writes at its end."""
-    uops = one.uops or ()
-    slots = _slots(one.slots, len(uops))
-    late = _late_writes(uops)
-    used = {earlier for uop in uops for earlier in uop.results}.union(*late.values())
-    steps: list[Step] = []
-    stack = _numbers(STACK, numbering, 0) if one.stack_turn else ()
-    if one.unit_ticks:
-        steps.append(
-            (UNIT, (), one.unit_ticks, (), (numbering.of(f"unit of {one.unit or one.variant.string}"),), 0, 0, 0)
-        )
-    if one.stack_turn < 0:
-        steps.append((ROTATE, (), 1, (), stack, 0, 0, 0))
-    total = sum(slots) + max(0, one.slots - len(uops))
-    steps += [(NO_PORT, (), 0, (), (), 0, 1, 0)] * (total - sum(slots))
-    for number, uop in enumerate(uops):
-        sources = _numbers(uop.reads, numbering, offset)
-        sources += tuple([numbering.of(f"uop {earlier}") for earlier in uop.results])
-        targets = _numbers([location for location in uop.writes if location not in late], numbering, offset)
-        if number in used:
-            targets += (numbering.of(f"uop {number}"),)
-        last = number == len(uops) - 1 and not late
-        ports, latency = uop.ports, uop.latency
-        kind = PORT if ports else NO_PORT
-        extra = uop.divider_cycles
-        if one.eliminated_share[0] and kind == PORT:
-            kind, extra = SHARED, one.eliminated_share[0] << 8 | one.eliminated_share[1]
-        elif one.uneliminated and kind == NO_PORT:
-            kind, ports, latency, extra = SHARED, one.uneliminated, 1, 1 << 8 | 1
-        if kind == SHARED:
-            extra |= _register_file(uop) << FILE_BITS
-        extra |= uop.task << TASK_BITS
-        steps.append((kind, ports, latency, sources, targets, extra, slots[number], total if last else 0))
-    for position, (location, writers) in enumerate(late.items(), 1):
-        retiring = total if position == len(late) else 0
-        sources = tuple([numbering.of(f"uop {number}") for number in writers])
-        targets = _numbers((location,), numbering, offset)
-        steps.append((NO_PORT, (), 0, sources, targets, 0, 0, retiring))
-    steps += [(ROTATE, (), -1, (), stack, 0, 0, 0)] * max(0, one.stack_turn)
-    return steps
-
-
-def _register_file(uop: LocatedUop) -> RegisterFile:
-    """Return the register file in which a µop copies one register to another (NONE: it is no copy)."""
-    places = [*uop.reads, *uop.writes]
-    if (len(uop.reads), len(uop.writes)) != (1, 1) or uop.results:
-        return RegisterFile.NONE
-    if all(place in GENERAL for place in places):
-        return RegisterFile.GENERAL
-    return RegisterFile.VECTOR if all(place in VECTORS for place in places) else RegisterFile.NONE
-
-
-def _late_writes(uops: Sequence[LocatedUop]) -> dict[Location, list[int]]:
-    """Return the locations that are written at the instruction's end only, with the µops that write them.
-
-    A later µop of the instruction may read the location as it was before. A location that several µops write is ready
-    when all of them are done (address and data of a store).
-    """
-    writers: dict[Location, list[int]] = {}
-    for number, uop in enumerate(uops):
-        for location in uop.writes:
-            writers.setdefault(location, []).append(number)
-    return {
-        location: numbers
-        for location, numbers in writers.items()
-        if len(numbers) > 1 or any(location in later.reads for later in uops[numbers[0] + 1 :])
-    }
-
-
-def _slots(slots: int, uops: int) -> list[int]:
-    """Return the issue slots of each µop, 1 or 0: micro-fused µops share the slot of one before them."""
-    given = min(slots, uops)
-    return [1] * given + [0] * (uops - given)
-
-
-def _fused_steps(first: Sequence[Step], jump: Compiled) -> list[Step]:
-    """Return the steps of a macro-fused pair: the computing µop uses the jump's ports, a load stays; one slot in all.
-
-    If the ports of the jump are not known, the µop keeps its own.
-    """
-    *before, last = first
-    jumping = (jump.uops or ())[-1]
-    kind, own, latency, sources, targets, _, _, _ = last
-    kind = PORT if jumping.ports else kind
-    steps: list[Step] = [(*step[:6], 0, 0) for step in before]
-    steps.append((kind, jumping.ports or own, max(1, latency), sources, targets, jumping.task << TASK_BITS, 0, 1))
-    steps[0] = (*steps[0][:6], 1, steps[0][7])
-    return steps

@@ -16,14 +16,30 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from enum import IntEnum
 from fractions import Fraction
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simulator.core.binding import BY_SLOT, LAST, RULES, WAITING, in_turns
+from simulator.core.compiler import TICKS
 from simulator.core.delivery import Delivery
 from simulator.core.sharing import RegisterFile, Sharing, SharingPipeline
+from simulator.core.steps import (
+    BELOW_TASK,
+    COMMIT,
+    FETCH,
+    FILE_BITS,
+    LOAD,
+    NO_PORT,
+    PARTIAL,
+    PORT,
+    REPLAY,
+    ROTATE,
+    SHARED,
+    TASK_BITS,
+    UNIT,
+    HighByte,
+)
 from simulator.machines.machine import Binding
 from simulator.machines.units import UopTask
 
@@ -31,65 +47,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from simulator.core.delivery import Fetched
+    from simulator.core.steps import CoreStep, PlainStep
     from simulator.machines.machine import Parameters
-
-PORT, NO_PORT, SHARED, ROTATE, UNIT, FETCH, COMMIT, PARTIAL, LOAD, REPLAY = range(10)
-"""Kinds of steps.
-
-- PORT, NO_PORT: a µop with ports, and one without.
-- SHARED: a move that is eliminated now and then.
-- ROTATE: a turn of the x87 stack.
-- UNIT: the use of a unit that instances of one variant share.
-- FETCH: the begin of an instruction, on a core with a front end.
-- COMMIT: the commit of a store to the cache. It begins when everything before it is retired, and a cycle or more after
-  the previous commit.
-- PARTIAL: what happens to a high byte that is renamed separately from its register (`HighByte`).
-- LOAD: a load takes an entry of the load queue. Its data are there so many cycles after its address, which it reads.
-- REPLAY: the load before takes its port again if the data of a store come later than so many cycles after its dispatch.
-"""
-
-
-class HighByte(IntEnum):
-    """What a step of the kind PARTIAL does to AH, BH, CH or DH.
-
-    It is written (APART); its register is written with it (JOINED); its register is read (MERGED). In the last case a
-    µop merges both, if the high byte was written last. That µop is issued alone in its cycle (Intel 64 and IA-32
-    Architectures Optimization Reference Manual, section on partial register stalls, Sandy Bridge).
-    """
-
-    APART = 0
-    JOINED = 1
-    MERGED = 2
-
-
-TRACED = (PORT, NO_PORT, SHARED)
-"""The kinds of steps that are µops. Each has a `Moment` in a trace; so has a LOAD, and a µop that merges high bytes."""
-
-TICKS = 60
-"""Parts of a cycle in which the time of a unit is counted: all fractions down to sixths, and tenths, are whole."""
-
-FILE_BITS = 16
-"""The lowest bit of the register file in `extra`, in steps of the kind SHARED."""
-
-TASK_BITS = 32
-"""The lowest bit of the µop's task in `extra` (`simulator.machines.units`)."""
-
-BELOW_TASK = (1 << TASK_BITS) - 1
 
 LONG_WAIT = 2000
 """Cycles that are walked through one by one while µops wait; then the next dispatch is looked for at once."""
-
-Step = tuple[int, tuple[int, ...], int, tuple[int, ...], tuple[int, ...], int, int, int]
-"""(kind, ports, latency, locations read, locations written, extra, issue slots (0 or 1), reorder buffer entries that
-retire with this µop, the last of its instruction (else 0)).
-
-`extra` has the cycles for which the divider is occupied. For SHARED it is the share that is eliminated, e of n as
-e << 8 | n, and the register file (`FILE_BITS`). For PARTIAL it is a `HighByte`, and the locations read are the register
-and its high byte. For FETCH it is the number of the instruction in `Core.fetched`. The task of a µop is in the bits
-from `TASK_BITS` on (0: nothing is counted by task).
-
-For UNIT, the latency is in ticks, and the location written is the unit.
-"""
 
 _ENDLESS = 1 << 62
 
@@ -295,7 +257,7 @@ class Core:
         return tuple([port for _, port in sorted([(w % WAITING, port) for port, w in enumerate(self.weights)])])
 
     def advance(  # noqa: C901, PLR0912, PLR0915 - the inner loop of all simulations: one more call per µop would be felt
-        self, steps: Sequence[Step], log: list[tuple[int, int]] | None = None, trace: list[Moment] | None = None
+        self, steps: Sequence[PlainStep], log: list[tuple[int, int]] | None = None, trace: list[Moment] | None = None
     ) -> None:
         """Execute the steps once.
 
@@ -550,12 +512,12 @@ class RepeatedRun:
     In so long a batch, comparing takes less time than simulating one batch too many.
     """
 
-    def __init__(self, core: Core, unit: Sequence[Step]) -> None:
+    def __init__(self, core: Core, unit: Sequence[CoreStep]) -> None:
         """Start after the prefix, in the state of `core`, which this object owns from now on."""
-        self.core, self.unit = core, list(unit)
+        self.core, self.unit = core, [step[:] for step in unit]
         self._per_batch = max(1, self.BATCH_STEPS // max(1, len(self.unit)))
         self._batch = self.unit * self._per_batch
-        self._watched = sorted({location for step in self.unit for location in (*step[3], *step[4])})
+        self._watched = sorted({location for step in unit for location in (*step.sources, *step.targets)})
         self._settled = max(core.locations, default=0)
         self._done = 0
         self._outlines: set[tuple[object, ...]] = set()

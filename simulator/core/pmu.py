@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simulator.core.compiler import Numbering, steps_of
-from simulator.core.core import FETCH, Core, RepeatedRun
+from simulator.core.core import Core, RepeatedRun
 from simulator.core.delivery import CodeLayout
 from simulator.core.frontend import Frontend
 from simulator.core.late_forms import LateForms
@@ -23,6 +22,7 @@ from simulator.core.runs import (
     segments,
     values_matter,
 )
+from simulator.core.steps import FETCH, Numbering, steps_of
 from simulator.core.streams import StreamKeys
 from simulator.core.trace import Tracer
 from simulator.core.values import KnownValues
@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simulator.core.compiler import Compiled
-    from simulator.core.core import Counts, Step
+    from simulator.core.core import Counts
     from simulator.core.frontend import DecodesInstructions
     from simulator.core.runs import Read, Segment
+    from simulator.core.steps import CoreStep
     from simulator.core.trace import Copies
     from simulator.machines.machine import MachineModel, Parameters
 
@@ -257,7 +258,9 @@ class Simulator:
         if len(self._streams) > self.REMEMBERED_STREAMS:
             del self._streams[next(iter(self._streams))]
 
-    def _simulate_steps(self, stretch: _Stretch, steps: Sequence[Sequence[Step]], order: Order) -> tuple[Counts, Order]:
+    def _simulate_steps(
+        self, stretch: _Stretch, steps: Sequence[Sequence[CoreStep]], order: Order
+    ) -> tuple[Counts, Order]:
         """Simulate the steps before, in and behind a repetition, which is simulated only until its state repeats.
 
         A run of the same code with fewer copies is continued where it ended.
@@ -284,16 +287,16 @@ class Simulator:
         core.fetched = self._numbering.fetched
         return core
 
-    def _layout(self, unit: Segment, steps: Sequence[Step]) -> CodeLayout:
+    def _layout(self, unit: Segment, steps: Sequence[CoreStep]) -> CodeLayout:
         """Return the layout of repeated code with these steps."""
         assert self.parameters.front is not None
         assert self.parameters.front.uop_cache is not None
         if unit not in self._layouts:
-            items = [self._numbering.fetched[step[5]] for step in steps if step[0] == FETCH]
+            items = [self._numbering.fetched[step.extra] for step in steps if step.kind == FETCH]
             self._layouts[unit] = CodeLayout(items, self.parameters.front.uop_cache)
         return self._layouts[unit]
 
-    def _cached(self, stretch: _Stretch, steps: Sequence[Step]) -> bool:
+    def _cached(self, stretch: _Stretch, steps: Sequence[CoreStep]) -> bool:
         """Whether the µop cache holds all copies of a unit with these steps (always true without a front end)."""
         return self.parameters.front is None or self._layout(stretch.unit, steps).fits(stretch.copies)
 

@@ -16,13 +16,13 @@ from array import array
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from simulator.core.core import FETCH, NO_PORT, PORT
+from simulator.core.steps import FETCH, NO_PORT, PORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from simulator.core.core import Step
     from simulator.core.delivery import Fetched
+    from simulator.core.steps import CoreStep
 
 KEY_BYTES = 16
 """Size of a key: with 128 bits, two different streams out of a billion have the same key once in 10^20 cases."""
@@ -39,7 +39,7 @@ class StreamKeys:
         self._fetched: dict[Fetched, int] = {}
 
     def key(
-        self, parts: Sequence[Sequence[Step]], fetched: Sequence[Fetched], copies: int, order: Sequence[int]
+        self, parts: Sequence[Sequence[CoreStep]], fetched: Sequence[Fetched], copies: int, order: Sequence[int]
     ) -> bytes:
         """Return the key of a stream.
 
@@ -67,7 +67,7 @@ class StreamKeys:
         return self._fetched.setdefault(item, len(self._fetched))
 
 
-def _waited_for(parts: Iterable[Sequence[Step]]) -> set[int]:
+def _waited_for(parts: Iterable[Sequence[CoreStep]]) -> set[int]:
     """Return the locations that change when something happens: those that are written and read.
 
     Steps that are no plain µops do more with their locations, so all of theirs count.
@@ -75,10 +75,10 @@ def _waited_for(parts: Iterable[Sequence[Step]]) -> set[int]:
     read: set[int] = set()
     written: set[int] = set()
     for part in parts:
-        for kind, _, _, sources, targets, _, _, _ in part:
-            read.update(sources)
-            written.update(targets)
-            if kind not in (PORT, NO_PORT):
-                read.update(targets)
-                written.update(sources)
+        for step in part:
+            read.update(step.sources)
+            written.update(step.targets)
+            if step.kind not in (PORT, NO_PORT):
+                read.update(step.targets)
+                written.update(step.sources)
     return read & written

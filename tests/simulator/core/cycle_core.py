@@ -5,19 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from simulator.core.core import NO_PORT, PORT, ROTATE, SHARED, Counts
+from simulator.core.core import Counts
+from simulator.core.steps import NO_PORT, PORT, ROTATE, SHARED
 from simulator.machines.machine import Binding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simulator.core.core import Step
+    from simulator.core.steps import CoreStep
     from simulator.machines.machine import Parameters
 
 
 @dataclass(eq=False)
 class InFlight:
-    step: Step
+    step: CoreStep
     sources: list[InFlight]
     issued: int
     ports: tuple[int, ...] = ()
@@ -53,7 +54,7 @@ class CycleCore:
         self.before = self.begin
         self.same: list[tuple[int, ...]] = []
 
-    def run(self, steps: Sequence[Step]) -> Counts:
+    def run(self, steps: Sequence[CoreStep]) -> Counts:
         position = 0
         group: list[InFlight] = []
         while position < len(steps) or self.unretired or self.window:
@@ -65,37 +66,37 @@ class CycleCore:
             free = self.parameters.issue_width
             while position < len(steps):
                 step = steps[position]
-                if step[0] == ROTATE:
+                if step.kind == ROTATE:
                     self._rotate(step)
                     position += 1
                     continue
-                full = self.entries + step[6] > self.parameters.reorder_buffer
+                full = self.entries + step.slot > self.parameters.reorder_buffer
                 waiting = sum(one.dispatched is None for one in self.window if one.ports)
-                if step[6] > free or (step[6] and full) or (step[1] and waiting >= self.parameters.scheduler):
+                if step.slot > free or (step.slot and full) or (step.ports and waiting >= self.parameters.scheduler):
                     break
-                free -= step[6]
-                self.entries += step[6]
+                free -= step.slot
+                self.entries += step.slot
                 one = self._issue(step, max(0, self.parameters.issue_width - free - 1))
                 group.append(one)
-                if step[7]:
-                    one.retire_slots = step[7]
+                if step.retiring:
+                    one.retire_slots = step.retiring
                     self.unretired.append(group)
                     group = []
                 position += 1
             self.cycle += 1
         return Counts(self.last_retired, tuple(self.counts), self.divided)
 
-    def _rotate(self, step: Step) -> None:
-        places = step[4]
+    def _rotate(self, step: CoreStep) -> None:
+        places = step.targets
         old = [self.writers.get(place) for place in places]
-        turned = old[-1:] + old[:-1] if step[2] == 1 else old[1:] + old[:1]
+        turned = old[-1:] + old[:-1] if step.latency == 1 else old[1:] + old[:1]
         for place, writer in zip(places, turned, strict=True):
             if writer is None:
                 self.writers.pop(place, None)
             else:
                 self.writers[place] = writer
 
-    def _issue(self, step: Step, slot: int) -> InFlight:
+    def _issue(self, step: CoreStep, slot: int) -> InFlight:
         kind, ports, latency, sources, targets, extra, _, _ = step
         one = InFlight(step, [self.writers[place] for place in sources if place in self.writers], self.cycle)
         one.latency = latency

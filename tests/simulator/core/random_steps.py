@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hypothesis import strategies as st
 
-from simulator.core.core import NO_PORT, PORT, SHARED
+from simulator.core.steps import NO_PORT, PORT, SHARED, CoreStep
 from simulator.machines.machine import Parameters
-
-if TYPE_CHECKING:
-    from simulator.core.core import Step
 
 SMALL = Parameters(issue_width=3, retire_width=3, reorder_buffer=12, scheduler=7, ports="0123")
 LOCATIONS = 6
 
 
 @st.composite
-def steps(draw: st.DrawFn, ports: int = 4) -> list[Step]:
-    found: list[Step] = []
+def steps(draw: st.DrawFn, ports: int = 4) -> list[CoreStep]:
+    found: list[CoreStep] = []
     for _ in range(draw(st.integers(1, 8))):
         uops = draw(st.integers(1, 3))
         fused = draw(st.booleans())
@@ -31,5 +26,6 @@ def steps(draw: st.DrawFn, ports: int = 4) -> list[Step]:
             slot = int(number == 0 or not fused)
             end = (1 if fused else uops) if number == uops - 1 else 0
             latency = draw(st.integers(0 if kind == NO_PORT else 1, 5))
-            found.append((kind, tuple(sorted(allowed)), latency, tuple(sources), tuple(targets), extra, slot, end))
+            places = tuple(sources), tuple(targets)
+            found.append(CoreStep(kind, tuple(sorted(allowed)), latency, *places, extra, slot, end))
     return found

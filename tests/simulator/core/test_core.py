@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from results.machine.constants import LoadQueue
-from simulator.core.core import COMMIT, LOAD, NO_PORT, PORT, REPLAY, SHARED, Core, Moment, RepeatedRun
+from simulator.core.core import Core, Moment, RepeatedRun
+from simulator.core.steps import COMMIT, LOAD, NO_PORT, PORT, REPLAY, SHARED, CoreStep
 from simulator.machines.machine import Binding, Parameters, TakenPorts
 from tests.simulator.core.cycle_core import CycleCore
 from tests.simulator.core.random_steps import LOCATIONS, SMALL, steps
-
-if TYPE_CHECKING:
-    from simulator.core.core import Step
 
 HASWELL = Parameters(issue_width=4, retire_width=4, reorder_buffer=192, scheduler=60, ports="01234567")
 
@@ -27,7 +24,7 @@ DEEP_RULES = [replace(HASWELL, binding=rule, alternating="23") for rule in Bindi
 
 @pytest.mark.parametrize("parameters", RULES, ids=lambda one: one.binding)
 @given(unit=steps(), copies=st.integers(1, 12))
-def test_walking_through_every_cycle_gives_the_same(parameters: Parameters, unit: list[Step], copies: int) -> None:
+def test_walking_through_every_cycle_gives_the_same(parameters: Parameters, unit: list[CoreStep], copies: int) -> None:
     core = Core(parameters, LOCATIONS)
     for _ in range(copies):
         core.advance(unit)
@@ -37,7 +34,7 @@ def test_walking_through_every_cycle_gives_the_same(parameters: Parameters, unit
 @pytest.mark.parametrize("parameters", DEEP_RULES, ids=lambda one: one.binding)
 @given(unit=steps(), sizes=st.lists(st.integers(1, 150), min_size=1, max_size=3).map(sorted))
 def test_finding_the_period_gives_what_stepping_all_copies_gives(
-    parameters: Parameters, unit: list[Step], sizes: list[int]
+    parameters: Parameters, unit: list[CoreStep], sizes: list[int]
 ) -> None:
     run = RepeatedRun(Core(parameters, LOCATIONS), unit)
     stepped = Core(parameters, LOCATIONS)
@@ -56,8 +53,8 @@ def test_finding_the_period_gives_what_stepping_all_copies_gives(
 
 def test_rules_of_binding_differ_where_ports_are_idle() -> None:
     """Two µops a cycle that could go to four ports: by turns, to the lowest, or as Intel's cores do."""
-    unit: list[Step] = [(PORT, (0, 1, 5, 6), 1, (), (), 0, 1, 1), (PORT, (0, 1, 5, 6), 1, (), (), 0, 1, 1)]
-    unit += [(NO_PORT, (), 0, (), (), 0, 1, 1)] * 2
+    unit = [CoreStep(PORT, (0, 1, 5, 6), 1, slot=1, retiring=1), CoreStep(PORT, (0, 1, 5, 6), 1, slot=1, retiring=1)]
+    unit += [CoreStep(NO_PORT, slot=1, retiring=1)] * 2
     found = {}
     for rule in Binding:
         core = Core(replace(HASWELL, binding=rule), 1)
@@ -77,23 +74,23 @@ def test_rules_of_binding_differ_where_ports_are_idle() -> None:
 def test_loads_take_turns_under_intels_rule_whatever_else_their_ports_do() -> None:
     core = Core(replace(HASWELL, binding=Binding.INTEL, alternating="23"), 1)
     for _ in range(100):
-        core.advance([(PORT, (2, 3), 5, (), (), 0, 1, 1), (PORT, (2,), 1, (), (), 0, 1, 1)])
+        core.advance([CoreStep(PORT, (2, 3), 5, slot=1, retiring=1), CoreStep(PORT, (2,), 1, slot=1, retiring=1)])
     assert core.totals().ports[2:4] == (150, 50)
 
 
 @given(steps(), st.integers(1, 60))
-def test_never_more_than_the_issue_width_per_cycle(unit: list[Step], copies: int) -> None:
+def test_never_more_than_the_issue_width_per_cycle(unit: list[CoreStep], copies: int) -> None:
     core = Core(SMALL, LOCATIONS)
     for _ in range(copies):
         core.advance(unit)
-    slots = sum(step[6] for step in unit) * copies
+    slots = sum(step.slot for step in unit) * copies
     assert core.totals().cycles * SMALL.issue_width >= slots - SMALL.issue_width
-    assert sum(core.totals().ports) <= sum(step[0] != NO_PORT for step in unit) * copies
+    assert sum(core.totals().ports) <= sum(step.kind != NO_PORT for step in unit) * copies
 
 
 @pytest.mark.parametrize("latency", [1, 3, 7])
 def test_a_chain_takes_its_latency_times_its_length(latency: int) -> None:
-    unit: list[Step] = [(PORT, (0, 1), latency, (0,), (0,), 0, 1, 1)]
+    unit = [CoreStep(PORT, (0, 1), latency, (0,), (0,), slot=1, retiring=1)]
     run = RepeatedRun(Core(HASWELL, 1), unit)
     cycles = {}
     for copies in (10, 110):
@@ -105,7 +102,7 @@ def test_a_chain_takes_its_latency_times_its_length(latency: int) -> None:
 @pytest.mark.parametrize(("whole", "expected"), [(True, [31, 31, 31, 31]), (False, [2, 11, 21, 31])])
 def test_a_group_is_issued_at_once_where_it_waits_for_all_of_its_entries(*, whole: bool, expected: list[int]) -> None:
     parameters = Parameters(4, 4, 64, 8, "01", whole_groups=whole)
-    link: Step = (PORT, (0,), 10, (0,), (0,), 0, 1, 1)
+    link = CoreStep(PORT, (0,), 10, (0,), (0,), slot=1, retiring=1)
     moments: list[Moment] = []
     Core(parameters, 1).advance([link] * 12, [], moments)
     assert [one.issued for one in moments[8:]] == expected
@@ -113,7 +110,7 @@ def test_a_group_is_issued_at_once_where_it_waits_for_all_of_its_entries(*, whol
 
 def test_independent_uops_fill_their_ports() -> None:
     core = Core(HASWELL, 1)
-    unit: list[Step] = [(PORT, (0, 1, 5, 6), 1, (), (), 0, 1, 1)]
+    unit = [CoreStep(PORT, (0, 1, 5, 6), 1, slot=1, retiring=1)]
     for _ in range(1000):
         core.advance(unit)
     assert core.totals().cycles == pytest.approx(250, abs=4)
@@ -122,7 +119,7 @@ def test_independent_uops_fill_their_ports() -> None:
 
 def test_a_divider_is_not_pipelined() -> None:
     core = Core(HASWELL, 1)
-    unit: list[Step] = [(PORT, (0,), 20, (), (), 8, 1, 1)]
+    unit = [CoreStep(PORT, (0,), 20, extra=8, slot=1, retiring=1)]
     for _ in range(100):
         core.advance(unit)
     assert core.totals().cycles == pytest.approx(800, abs=25)
@@ -131,7 +128,7 @@ def test_a_divider_is_not_pipelined() -> None:
 
 def test_two_of_three_moves_are_eliminated() -> None:
     core = Core(HASWELL, 1)
-    unit: list[Step] = [(SHARED, (0, 1, 5, 6), 1, (0,), (0,), 2 << 8 | 3, 1, 1)]
+    unit = [CoreStep(SHARED, (0, 1, 5, 6), 1, (0,), (0,), extra=2 << 8 | 3, slot=1, retiring=1)]
     for _ in range(300):
         core.advance(unit)
     assert sum(core.totals().ports) == 100
@@ -141,7 +138,11 @@ def test_two_of_three_moves_are_eliminated() -> None:
 def test_what_a_store_wrote_is_in_the_cache_some_cycles_after_all_before_it_has_retired() -> None:
     core = Core(HASWELL, 2)
     core.advance(
-        [(PORT, (0,), 20, (), (0,), 0, 1, 1), (NO_PORT, (), 0, (), (), 0, 1, 1), (COMMIT, (), 11, (), (1,), 0, 0, 0)]
+        [
+            CoreStep(PORT, (0,), 20, targets=(0,), slot=1, retiring=1),
+            CoreStep(NO_PORT, slot=1, retiring=1),
+            CoreStep(COMMIT, latency=11, targets=(1,)),
+        ]
     )
     assert core.last_retired == 21  # dispatched in the cycle after issue
     assert core.locations[1] == 21 + 11
@@ -150,8 +151,8 @@ def test_what_a_store_wrote_is_in_the_cache_some_cycles_after_all_before_it_has_
 def test_moments_say_what_every_uop_went_through() -> None:
     trace: list[Moment] = []
     log: list[tuple[int, int]] = []
-    chain = (PORT, (0,), 3, (0,), (0,), 0, 1, 1)
-    Core(HASWELL, 1).advance([chain, chain, (NO_PORT, (), 0, (0,), (), 0, 1, 1)], log, trace)
+    chain = CoreStep(PORT, (0,), 3, (0,), (0,), slot=1, retiring=1)
+    Core(HASWELL, 1).advance([chain, chain, CoreStep(NO_PORT, sources=(0,), slot=1, retiring=1)], log, trace)
     assert [one.issued for one in trace] == [0, 0, 0]
     assert [one.needed for one in trace] == [0, 4, 7]
     assert [one.done for one in trace] == [4, 7, 7]
@@ -163,7 +164,7 @@ def test_the_data_of_a_load_that_waits_for_an_entry_are_later() -> None:
     core = Core(replace(HASWELL, load_queue=LoadQueue(entries=1, cycles=10, in_order=True, source="")), 1)
     issued = []
     for _ in range(4):
-        core.advance([(LOAD, (), 5, (), (), 0, 0, 0), (NO_PORT, (), 0, (), (0,), 0, 1, 1)])
+        core.advance([CoreStep(LOAD, latency=5), CoreStep(NO_PORT, targets=(0,), slot=1, retiring=1)])
         issued.append(core.locations[0])
     assert issued == [0, 15, 30, 45]
 
@@ -173,8 +174,8 @@ def test_a_load_waits_for_an_entry_of_the_load_queue(in_order: bool, cycles: int
     """The first load keeps its entry for 60 cycles, the second one for 30; in order, both entries are free after 60."""
     core = Core(replace(HASWELL, load_queue=LoadQueue(entries=2, cycles=10, in_order=in_order, source="")), 2)
     core.locations[:] = [45, 15]
-    loads: list[Step] = [(LOAD, (), 5, address, (), 0, 0, 0) for address in ((0,), (1,), ())]
-    core.advance([*loads, (NO_PORT, (), 0, (), (1,), 0, 1, 1)])
+    loads = [CoreStep(LOAD, latency=5, sources=address) for address in ((0,), (1,), ())]
+    core.advance([*loads, CoreStep(NO_PORT, targets=(1,), slot=1, retiring=1)])
     assert core.locations[1] == cycles
     assert core.queued_loads == taken
 
@@ -189,10 +190,10 @@ def test_a_load_waits_for_an_entry_of_the_load_queue(in_order: bool, cycles: int
 def test_loads_that_wait_for_data_take_their_port_once_more(stored: int, data: list[int]) -> None:
     core = Core(HASWELL, 3)
     core.locations[0] = stored
-    load: Step = (PORT, (2,), 5, (), (), 0, 1, 1)
+    load = CoreStep(PORT, (2,), 5, slot=1, retiring=1)
     log: list[tuple[int, int]] = []
     for target in (1, 2):
-        core.advance([load, (REPLAY, (), 4, (0,), (target,), 0, 0, 0)], log)
+        core.advance([load, CoreStep(REPLAY, latency=4, sources=(0,), targets=(target,))], log)
     assert core.locations[1:] == data
     assert core.totals().ports[2] == len(log) == 2  # each load counts once
 
@@ -214,14 +215,14 @@ def test_ports_are_taken_in_turns(ports: list[tuple[int, ...]], taken: list[int]
     core = Core(replace(HASWELL, issue_width=6, port_turns=TURNS), 1)
     core.locations[0] = 50
     log: list[tuple[int, int]] = []
-    core.advance([(PORT, one, 1, (0,), (), 0, 1, 1) for one in ports], log)
+    core.advance([CoreStep(PORT, one, 1, (0,), slot=1, retiring=1) for one in ports], log)
     assert [port for _, port in log] == taken
 
 
 def test_turns_do_not_run_away_from_the_cycle() -> None:
     """Three µops for two ports, and three for the two others: six per cycle are more than the ports do."""
     core = Core(replace(HASWELL, issue_width=6, port_turns=TURNS), 1)
-    row = [(PORT, ports, 1, (), (), 0, 1, 1) for ports in ((0, 1), (0, 1), (0, 1), (2, 3), (2, 3), (2, 3))]
+    row = [CoreStep(PORT, ports, 1, slot=1, retiring=1) for ports in ((0, 1), (0, 1), (0, 1), (2, 3), (2, 3), (2, 3))]
     for _ in range(500):
         core.advance(row)
     assert max(core.free_turns) - core.cycle < HASWELL.scheduler
@@ -231,5 +232,11 @@ def test_a_port_with_many_more_waiting_is_left_out_of_the_turns() -> None:
     core = Core(replace(HASWELL, issue_width=6, port_turns=TURNS), 1)
     core.locations[0] = 50
     log: list[tuple[int, int]] = []
-    core.advance([*[(PORT, (2,), 1, (0,), (), 0, 1, 1)] * 6, (PORT, ALL_FOUR, 1, (0,), (), 0, 1, 1)], log)
+    core.advance(
+        [
+            *[CoreStep(PORT, (2,), 1, (0,), slot=1, retiring=1)] * 6,
+            CoreStep(PORT, ALL_FOUR, 1, (0,), slot=1, retiring=1),
+        ],
+        log,
+    )
     assert log[-1][1] == 3

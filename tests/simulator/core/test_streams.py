@@ -16,10 +16,12 @@ from results.model import Status
 from runner.backend import Job
 from runner.backends.sim import SimBackend, open_machine
 from simulator.core import pmu
-from simulator.core.core import COMMIT, FETCH, FILE_BITS, NO_PORT, PORT, SHARED, TICKS, UNIT, Core, RepeatedRun
+from simulator.core.compiler import TICKS
+from simulator.core.core import Core, RepeatedRun
 from simulator.core.delivery import Fetched
 from simulator.core.pmu import Simulator
 from simulator.core.sharing import RegisterFile
+from simulator.core.steps import COMMIT, FETCH, FILE_BITS, NO_PORT, PORT, SHARED, UNIT, CoreStep
 from simulator.core.streams import StreamKeys
 from simulator.machines.machine import Binding, MachineModel, Origin, Parameters
 from tests.nonempty import some
@@ -31,48 +33,53 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from generator.microbenchmark import Line
-    from simulator.core.core import Step
 
 ORDER = (0, 1, 2, 3)
 A_PLACE, ANOTHER = MemoryAddress("RSI", displacement=64), MemoryAddress("RSI", displacement=128)
 
 
-def key(unit: Sequence[Step], copies: int = 10, order: Sequence[int] = ORDER) -> bytes:
+def key(unit: Sequence[CoreStep], copies: int = 10, order: Sequence[int] = ORDER) -> bytes:
     return StreamKeys().key(((), unit, ()), (), copies, order)
 
 
-def renumbered(unit: Sequence[Step], numbers: Sequence[int]) -> list[Step]:
+def renumbered(unit: Sequence[CoreStep], numbers: Sequence[int]) -> list[CoreStep]:
     def of(places: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(numbers[place] for place in places)
 
-    return [(*step[:3], of(step[3]), of(step[4]), *step[5:]) for step in unit]
+    return [step._replace(sources=of(step.sources), targets=of(step.targets)) for step in unit]
 
 
 @given(steps(), st.permutations(range(LOCATIONS)))
-def test_the_numbers_of_locations_do_not_matter(unit: list[Step], numbers: list[int]) -> None:
+def test_the_numbers_of_locations_do_not_matter(unit: list[CoreStep], numbers: list[int]) -> None:
     assert key(renumbered(unit, numbers)) == key(unit)
 
 
 def test_what_nothing_waits_for_does_not_matter() -> None:
-    plain: list[Step] = [(PORT, (0,), 1, (0,), (0,), 0, 1, 1)]
-    reads_a_constant: list[Step] = [(PORT, (0,), 1, (0, 1), (0,), 0, 1, 1)]
-    writes_for_nobody: list[Step] = [(PORT, (0,), 1, (0,), (0, 2), 0, 1, 1)]
-    chained: list[Step] = [(PORT, (0,), 1, (0, 1), (0, 1), 0, 1, 1), (PORT, (1,), 1, (1,), (), 0, 1, 1)]
+    plain = [CoreStep(PORT, (0,), 1, (0,), (0,), slot=1, retiring=1)]
+    reads_a_constant = [CoreStep(PORT, (0,), 1, (0, 1), (0,), slot=1, retiring=1)]
+    writes_for_nobody = [CoreStep(PORT, (0,), 1, (0,), (0, 2), slot=1, retiring=1)]
+    chained = [
+        CoreStep(PORT, (0,), 1, (0, 1), (0, 1), slot=1, retiring=1),
+        CoreStep(PORT, (1,), 1, (1,), slot=1, retiring=1),
+    ]
     assert key(plain) == key(reads_a_constant) == key(writes_for_nobody)
-    assert key(chained) != key([chained[0], (*chained[1][:3], (2,), *chained[1][4:])])
+    assert key(chained) != key([chained[0], chained[1]._replace(sources=(2,))])
 
 
 def test_all_else_matters() -> None:
-    unit: list[Step] = [(PORT, (0, 1), 1, (0,), (0,), 0, 1, 1), (PORT, (0, 1), 1, (0,), (1,), 0, 1, 1)]
-    others: list[Step] = [
-        (NO_PORT, (0, 1), 1, (0,), (0,), 0, 1, 1),
-        (PORT, (0, 2), 1, (0,), (0,), 0, 1, 1),
-        (PORT, (0, 1), 2, (0,), (0,), 0, 1, 1),
-        (PORT, (0, 1), 1, (1,), (0,), 0, 1, 1),
-        (PORT, (0, 1), 1, (0,), (1,), 0, 1, 1),
-        (PORT, (0, 1), 1, (0,), (0,), 3, 1, 1),
-        (PORT, (0, 1), 1, (0,), (0,), 0, 0, 1),
-        (PORT, (0, 1), 1, (0,), (0,), 0, 1, 2),
+    unit = [
+        CoreStep(PORT, (0, 1), 1, (0,), (0,), slot=1, retiring=1),
+        CoreStep(PORT, (0, 1), 1, (0,), (1,), slot=1, retiring=1),
+    ]
+    others: list[CoreStep] = [
+        CoreStep(NO_PORT, (0, 1), 1, (0,), (0,), slot=1, retiring=1),
+        CoreStep(PORT, (0, 2), 1, (0,), (0,), slot=1, retiring=1),
+        CoreStep(PORT, (0, 1), 2, (0,), (0,), slot=1, retiring=1),
+        CoreStep(PORT, (0, 1), 1, (1,), (0,), slot=1, retiring=1),
+        CoreStep(PORT, (0, 1), 1, (0,), (1,), slot=1, retiring=1),
+        CoreStep(PORT, (0, 1), 1, (0,), (0,), extra=3, slot=1, retiring=1),
+        CoreStep(PORT, (0, 1), 1, (0,), (0,), retiring=1),
+        CoreStep(PORT, (0, 1), 1, (0,), (0,), slot=1, retiring=2),
     ]
     keys = [key(unit), key(unit, copies=11), key(unit, order=(1, 0, 2, 3)), *(key([one, unit[1]]) for one in others)]
     keys += [StreamKeys().key((unit[:1], unit[1:], ()), (), 10, ORDER), key(unit[:1])]
@@ -84,29 +91,29 @@ def test_what_the_front_end_sees_matters_and_not_its_number() -> None:
     keys = StreamKeys()
 
     def of(number: int, fetched: Sequence[Fetched]) -> bytes:
-        step: Step = (FETCH, (), 0, (), (), number, 0, 0)
+        step = CoreStep(FETCH, extra=number)
         return keys.key(((), (step,), ()), fetched, 10, ORDER)
 
     assert of(0, items) != of(1, items)
     assert of(0, items) == of(1, items[::-1])
 
 
-def short_stream(source: random.Random) -> list[Step]:
+def short_stream(source: random.Random) -> list[CoreStep]:
     """A stream of one to three steps on few ports and locations, so that many are equal but for numbers."""
-    found: list[Step] = []
+    found: list[CoreStep] = []
     for _ in range(source.randint(1, 3)):
         kind = source.choice((PORT, PORT, NO_PORT, SHARED, UNIT, COMMIT))
         read, written = (tuple(source.choices(range(4), k=source.randint(0, 1))) for _ in range(2))
-        step: Step = (PORT, (source.choice((0, 1)),), 2, read, written, 0, 1, 1)
+        step = CoreStep(PORT, (source.choice((0, 1)),), 2, read, written, slot=1, retiring=1)
         if kind == NO_PORT:
-            step = (NO_PORT, (), 0, read, written, 0, 1, 1)
+            step = CoreStep(NO_PORT, sources=read, targets=written, slot=1, retiring=1)
         elif kind == SHARED:
             moved = (source.randrange(4),), (source.randrange(4),)
-            step = (SHARED, (0,), 1, *moved, RegisterFile.GENERAL << FILE_BITS | 1 << 8 | 1, 1, 1)
+            step = CoreStep(SHARED, (0,), 1, *moved, RegisterFile.GENERAL << FILE_BITS | 1 << 8 | 1, 1, 1)
         elif kind == UNIT:
-            step = (UNIT, (), 3 * TICKS, (), (4 + source.randrange(2),), 0, 0, 0)
+            step = CoreStep(UNIT, latency=3 * TICKS, targets=(4 + source.randrange(2),))
         elif kind == COMMIT:
-            step = (COMMIT, (), 4, (), (source.randrange(4),), 0, 0, 0)
+            step = CoreStep(COMMIT, latency=4, targets=(source.randrange(4),))
         found.append(step)
     return found
 
@@ -206,7 +213,7 @@ def test_instructions_of_one_class_are_simulated_once(monkeypatch: pytest.Monkey
     simulated: list[int] = []
 
     class Counted(RepeatedRun):
-        def __init__(self, core: Core, unit: Sequence[Step]) -> None:
+        def __init__(self, core: Core, unit: Sequence[CoreStep]) -> None:
             super().__init__(core, unit)
             simulated.append(len(unit))
 
