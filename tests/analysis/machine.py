@@ -1,4 +1,4 @@
-"""The Haswell that tests analyze code for: a sample of uops.info's measurements."""
+"""The machines that tests analyze code for: a Haswell, of a sample of uops.info's measurements, and shipped ones."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from analysis.block.code import Block, CodeReader
 from analysis.bounds.components import Analyzer, Bounds, Running
+from analysis.machines import open_machine
 from results.machine.file import read_machine
 from simulator.machines.measured import machine_of
 from tests.shared import measured_haswell
@@ -17,6 +18,12 @@ from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
     from simulator.machines.machine import MachineModel
+
+
+@cache
+def shipped_machine(architecture: str) -> MachineModel:
+    """Return a machine that is shipped: one that was measured takes seconds to read."""
+    return open_machine(architecture)
 
 
 @cache

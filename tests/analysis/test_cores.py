@@ -11,7 +11,6 @@ import pytest
 from analysis.block.code import CodeReader
 from analysis.bounds.components import Analyzer, Bounds, Component, Running
 from analysis.loads import loads_of
-from analysis.machines import open_machine
 from analysis.report.text import sentence
 from analysis.simulation.run import Simulation
 from analysis.simulation.study import Study
@@ -20,13 +19,14 @@ from results.machine.constants import core_of
 from results.machine.facts import Cycles, FormFacts, LatencyPair, VariantFacts
 from results.model import Form, LatencyPart, PortUsage
 from simulator.machines.machine import MachineModel, Origin, Parameters
+from tests.analysis.machine import shipped_machine
 from tests.nonempty import some
 from xed_convert.assembly.assembler import assemble, shipped_assembler
 
 
 @cache
 def reader(architecture: str) -> CodeReader:
-    return CodeReader(open_machine(architecture), shipped_assembler().decoder)
+    return CodeReader(shipped_machine(architecture), shipped_assembler().decoder)
 
 
 def bounds(text: str, architecture: str) -> Bounds:

@@ -6,9 +6,9 @@ import pytest
 
 from analysis.block.code import Block, CodeReader
 from analysis.bounds.components import Analyzer, Component, Running
-from analysis.machines import open_machine
 from analysis.prediction import PredictionMode, Tools
 from simulator.machines import shipped
+from tests.analysis.machine import shipped_machine
 from xed_convert.assembly.assembler import assemble, shipped_assembler
 
 COPIES = 16
@@ -16,7 +16,7 @@ COPIES = 16
 
 
 def block(text: str, architecture: str) -> Block:
-    return CodeReader(open_machine(architecture), shipped_assembler().decoder).block(assemble(text))
+    return CodeReader(shipped_machine(architecture), shipped_assembler().decoder).block(assemble(text))
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,9 @@ def test_loads_and_stores_are_fused(text: str, slots: int) -> None:
 
 
 def test_the_stack_engine_needs_no_port() -> None:
-    found = Analyzer(open_machine("ICX")).bounds(block("push rbx; push rcx; pop rsi; pop rdi", "ICX"), Running.UNROLLED)
+    found = Analyzer(shipped_machine("ICX")).bounds(
+        block("push rbx; push rcx; pop rsi; pop rdi", "ICX"), Running.UNROLLED
+    )
     names = found.port_names
     loads_and_stores = {"".join(names[n] for n in range(len(names)) if mask >> n & 1) for mask in found.port_masks}
     assert loads_and_stores == {"23", "49", "78"}
@@ -44,7 +46,7 @@ def test_the_stack_engine_needs_no_port() -> None:
 
 @pytest.mark.parametrize("architecture", sorted(set(shipped.names()) - {"NHM", "WSM"}))
 def test_a_value_goes_through_memory_in_the_cycles_of_the_core(architecture: str) -> None:
-    machine = open_machine(architecture)
+    machine = shipped_machine(architecture)
     core = machine.parameters.front
     assert core is not None
     around = block("mov rax, [rdi]; mov [rdi], rax", architecture)
@@ -65,6 +67,6 @@ def test_a_value_goes_through_memory_in_the_cycles_of_the_core(architecture: str
 def test_loads_and_stores_share_their_way_where_no_ports_are_known(
     text: str, cycles: Fraction | int, mode: PredictionMode
 ) -> None:
-    tools = Tools.of(open_machine("ZEN5"), shipped_assembler().decoder)
+    tools = Tools.of(shipped_machine("ZEN5"), shipped_assembler().decoder)
     found = tools.predict(assemble(text) * COPIES, Running.LOOP, mode)
     assert found.cycles / COPIES == pytest.approx(float(cycles), abs=0.02)

@@ -8,10 +8,11 @@ from fractions import Fraction
 import pytest
 
 from analysis.bounds.components import Running
-from analysis.prediction import PredictionMode
+from analysis.prediction import PredictionMode, Tools
 from analysis.retirement import Cause, RetirementPrediction, distance, predicted, shares
-from runner.own_code.analyzing.analyzed import tools_for
 from runner.own_code.reading.text import assemble
+from tests.analysis.machine import shipped_machine
+from xed_convert.assembly.assembler import shipped_assembler
 
 
 def retiring(width: int, instructions: int, iterations: int = 40) -> list[tuple[int, int]]:
@@ -62,7 +63,8 @@ END = bytes.fromhex("49ffcf0f8500000000")
 
 
 def prediction(architecture: str, code: str) -> RetirementPrediction:
-    study = tools_for(architecture, None).predict(assemble(code) + END, Running.LOOP, PredictionMode.SIMULATION).study
+    tools = Tools.of(shipped_machine(architecture), shipped_assembler().decoder)
+    study = tools.predict(assemble(code) + END, Running.LOOP, PredictionMode.SIMULATION).study
     assert study is not None
     return predicted(study)
 

@@ -15,11 +15,11 @@ from analysis.block.pointers import has_chain_of_loads, quick_loads
 from analysis.bounds.components import Analyzer, Bounds, Component, Running
 from analysis.explanation import PredictionFacts
 from analysis.loads import loads_of
-from analysis.machines import open_machine
 from analysis.report.text import lines_of
 from analysis.simulation.results import Wait
 from analysis.simulation.run import Simulation
 from analysis.simulation.study import Study
+from tests.analysis.machine import shipped_machine
 from xed_convert.assembly.assembler import assemble, shipped_assembler
 
 BIT_FIELD = "movzx eax, word ptr [rdi+18]; and ah, 127; sub eax, 40; cmp eax, 1"
@@ -31,7 +31,7 @@ CHAIN = "mov eax, [rax+64]; and ah, 251"
 
 @cache
 def reader(architecture: str) -> CodeReader:
-    return CodeReader(open_machine(architecture), shipped_assembler().decoder)
+    return CodeReader(shipped_machine(architecture), shipped_assembler().decoder)
 
 
 def block(text: str, architecture: str = "HSW") -> Block:
@@ -39,11 +39,11 @@ def block(text: str, architecture: str = "HSW") -> Block:
 
 
 def bounds(text: str, architecture: str = "HSW", running: Running = Running.UNROLLED) -> Bounds:
-    return Analyzer(open_machine(architecture)).bounds(block(text, architecture), running)
+    return Analyzer(shipped_machine(architecture)).bounds(block(text, architecture), running)
 
 
 def study(text: str, architecture: str = "HSW") -> Study:
-    machine = open_machine(architecture)
+    machine = shipped_machine(architecture)
     found = bounds(text, architecture)
     return Study(Simulation(machine, reader(architecture)), Analyzer(machine).follower, found)
 
@@ -120,9 +120,9 @@ def test_the_merging_uop_counts_for_ports_and_in_the_report() -> None:
     found = bounds(BIT_FIELD)
     assert sum(found.port_masks.values()) == 5
     assert sum(loads_of(found).best.values()) == 5
-    facts = PredictionFacts(found, open_machine("HSW"))
+    facts = PredictionFacts(found, shipped_machine("HSW"))
     assert any("1*p0156+1*p15" in line and "SUB EAX" in line for line in lines_of(facts))
-    other = PredictionFacts(bounds("mov ah, bl; lea rcx, [rax]"), open_machine("HSW"))
+    other = PredictionFacts(bounds("mov ah, bl; lea rcx, [rax]"), shipped_machine("HSW"))
     assert any("2*p15" in line and "LEA" in line for line in lines_of(other))
     simulated = study(BIT_FIELD)
     assert sum(simulated.simulated.ports.values()) == 5

@@ -12,7 +12,7 @@ import pytest
 from analysis.block.code import CodeReader
 from analysis.block.zero_uppers import Effect, rules
 from analysis.bounds.components import Analyzer, Component, Running
-from analysis.machines import open_machine
+from tests.analysis.machine import shipped_machine
 from xed_convert.assembly.assembler import assemble, shipped_assembler
 from xed_convert.catalogue.catalogue import Catalogue
 
@@ -21,7 +21,7 @@ ROUNDSD = "; roundsd xmm0, xmm1, 0" * 4
 
 @cache
 def reader(architecture: str) -> CodeReader:
-    return CodeReader(open_machine(architecture), shipped_assembler().decoder)
+    return CodeReader(shipped_machine(architecture), shipped_assembler().decoder)
 
 
 def waits(text: str, architecture: str = "ZEN4") -> bool:

@@ -7,10 +7,9 @@ import pytest
 from analysis.errors import AnalysisError
 from analysis.function.flow import Ending, Flow, branches_in, flow_of, ways_through
 from analysis.function.loops import TAKEN_BRANCHES, predict_loop
-from analysis.machines import open_machine
 from analysis.prediction import Tools
 from analysis.report.flow import flow_lines, loop_lines
-from tests.analysis.machine import haswell, reader
+from tests.analysis.machine import haswell, reader, shipped_machine
 from tests.nonempty import some
 from xed_convert.assembly.assembler import assemble
 
@@ -136,7 +135,7 @@ def test_a_loop_takes_the_mean_of_its_ways() -> None:
 )
 def test_a_single_way_takes_a_cycle_for_each_taken_branch(head: str, times: int, *, is_limited: bool) -> None:
     """On a Zen 4, the first loop takes 11.85 cycles, and its code in a row less than six."""
-    tools = Tools.of(open_machine("ZEN4"), reader().decoder)
+    tools = Tools.of(shipped_machine("ZEN4"), reader().decoder)
     found = flow(f"outer: {head}; inner: dec rax; jnz inner; dec rcx; jnz outer")
     outer, inner = found.loops
     made = predict_loop(

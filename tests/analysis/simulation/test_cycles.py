@@ -12,13 +12,12 @@ import pytest
 from analysis.block.addresses import BHIVE, MEASURED, Environment
 from analysis.block.pointers import has_chain_of_loads
 from analysis.bounds.components import Analyzer, Component, Running
-from analysis.machines import open_machine
 from analysis.prediction import Tools
 from analysis.simulation.changes import faster_ways
 from analysis.simulation.results import Simulated
 from analysis.simulation.run import Simulation
 from analysis.simulation.study import NOT_TOLD_APART_CYCLES, Study, cycles_of
-from tests.analysis.machine import block, haswell, reader
+from tests.analysis.machine import block, haswell, reader, shipped_machine
 from xed_convert.assembly.assembler import assemble, shipped_assembler
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def simulation() -> Simulation:
 
 @cache
 def zen_4() -> Tools:
-    return Tools.of(open_machine("ZEN4"), shipped_assembler().decoder)
+    return Tools.of(shipped_machine("ZEN4"), shipped_assembler().decoder)
 
 
 def study_of_zen_4(text: str, running: Running) -> Study:

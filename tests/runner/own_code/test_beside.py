@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import cache
 from itertools import product
 
 import pytest
 
 from analysis.block.addresses import MEASURED
-from analysis.prediction import PredictionMode
+from analysis.prediction import PredictionMode, Tools
 from runner.backends.registry import open_backend
-from runner.own_code.analyzing.analyzed import tools_for
 from runner.own_code.analyzing.beside import NAMES, beside, measure_code, predict_copies, without_jumps
 from runner.own_code.blocks import BlockMode
+from tests.analysis.machine import shipped_machine
 from tests.nonempty import some
 from tests.runner.cli.commands import need_catalogue
-from xed_convert.assembly.assembler import assemble
+from xed_convert.assembly.assembler import assemble, shipped_assembler
+
+
+@cache
+def measured(architecture: str) -> Tools:
+    """Return what analyzes code from the initial state of measurements."""
+    return Tools.of(shipped_machine(architecture), shipped_assembler().decoder, MEASURED)
+
 
 CHAIN = bytes.fromhex("480fafc3480fafc1")
 
@@ -43,7 +51,7 @@ def test_direct_jumps_are_left_out(code: str, left: str) -> None:
 
 
 def test_each_mode_has_a_prediction_beside_what_was_measured() -> None:
-    tools = tools_for("HSW", None, MEASURED)
+    tools = measured("HSW")
     with closing(open_backend("sim", architecture="HSW")) as backend:
         where = backend.info().provenance
         rows = beside(CHAIN + bytes.fromhex("75f6"), measure_code(CHAIN, backend), tools, where)
@@ -53,7 +61,7 @@ def test_each_mode_has_a_prediction_beside_what_was_measured() -> None:
 
 
 def test_copies_come_out_of_the_loop_without_rounding() -> None:
-    tools = tools_for("HSW", None)
+    tools = Tools.of(shipped_machine("HSW"), shipped_assembler().decoder)
     assert predict_copies(bytes.fromhex("4801d8"), BlockMode.LOOP, tools) == pytest.approx(1.0)
     assert predict_copies(bytes.fromhex("4889d8"), BlockMode.LOOP, tools) == pytest.approx(0.25, abs=0.02)
 
@@ -69,14 +77,14 @@ def test_copies_come_out_of_the_loop_without_rounding() -> None:
 )
 def test_rows_that_begin_anew_stay_in_a_page_and_loops_leave_it(code: str, in_a_row: float, in_a_loop: float) -> None:
     """Measured on a Zen 4, with one physical page for all: 0.33 and 0.65, 2.1 and 2.0, 5.3 and 5.3, 8.8 and 9.3."""
-    tools = tools_for("ZEN4", None, MEASURED)
+    tools = measured("ZEN4")
     for mode, expected in ((BlockMode.UNROLLED, in_a_row), (BlockMode.LOOP, in_a_loop)):
         assert predict_copies(bytes.fromhex(code), mode, tools) == pytest.approx(expected, rel=0.03)
 
 
 def test_a_loop_is_the_difference_of_two_of_which_only_the_smaller_one_may_be_learnt() -> None:
     """Eight copies of MOV RAX, [R14]; ADD RAX, 1; MOV [R13], RAX: one is a loop of 8, four one of 32. Measured: 9.9."""
-    tools = tools_for("ZEN4", None, MEASURED)
+    tools = measured("ZEN4")
     copy = bytes.fromhex("498b064883c00149894500")
     assert predict_copies(copy, BlockMode.LOOP, tools) == pytest.approx(1, abs=0.1)
     assert predict_copies(copy * 8, BlockMode.LOOP, tools) / 8 == pytest.approx(9.9, rel=0.1)
@@ -85,7 +93,7 @@ def test_a_loop_is_the_difference_of_two_of_which_only_the_smaller_one_may_be_le
 @pytest.mark.parametrize("how", list(PredictionMode))
 def test_copies_of_an_address_relative_to_rip_lead_elsewhere(how: PredictionMode) -> None:
     """AND of a variable in each copy. Measured on a Zen 4: 1.1."""
-    tools = tools_for("ZEN4", None, MEASURED)
+    tools = measured("ZEN4")
     found = predict_copies(bytes.fromhex("8125cba53500fff3ffff"), BlockMode.UNROLLED, tools, how)
     assert found == pytest.approx(1, abs=0.1)
 
@@ -112,7 +120,7 @@ def test_copies_of_an_address_relative_to_rip_lead_elsewhere(how: PredictionMode
 )
 def test_the_stack_pointer_of_a_zen_4_as_measured(text: str, expected: float) -> None:
     """Cycles per copy of rows on an EPYC (19-11-1), by `uopscope measure --blocks`."""
-    tools, code = tools_for("ZEN4", None, MEASURED), assemble(text)
+    tools, code = measured("ZEN4"), assemble(text)
     for mode, how in some(product(BlockMode, PredictionMode), 4):
         assert predict_copies(code, mode, tools, how) == pytest.approx(expected, rel=0.03)
 
@@ -132,7 +140,7 @@ def test_the_stack_pointer_of_a_zen_4_as_measured(text: str, expected: float) ->
 )
 def test_ways_of_vectors_on_a_zen_4_take_as_long_as_measured(text: str, expected: int) -> None:
     """Cycles per copy of rows on an EPYC (19-11-1), by `uopscope measure --blocks`."""
-    tools = tools_for("ZEN4", None, MEASURED)
+    tools = measured("ZEN4")
     for mode in some(BlockMode, 2):
         assert predict_copies(assemble(text), mode, tools) == pytest.approx(expected, rel=0.02)
 
@@ -148,10 +156,12 @@ def test_ways_of_vectors_on_a_zen_4_take_as_long_as_measured(text: str, expected
 )
 def test_scalars_do_not_wait_for_the_zeros_that_measured_blocks_begin_with(text: str, expected: float) -> None:
     """Cycles per copy of rows on an EPYC (19-11-1), by `uopscope measure --blocks`."""
-    tools = tools_for("ZEN4", None, MEASURED)
+    tools = measured("ZEN4")
     assert predict_copies(assemble(text), BlockMode.LOOP, tools) == pytest.approx(expected, rel=0.05)
 
 
 def test_nothing_is_known_of_the_vectors_of_other_code() -> None:
     code = assemble("cvtss2sd xmm1, xmm2")
-    assert predict_copies(code, BlockMode.LOOP, tools_for("ZEN4", None)) == pytest.approx(3, rel=0.05)
+    assert predict_copies(
+        code, BlockMode.LOOP, Tools.of(shipped_machine("ZEN4"), shipped_assembler().decoder)
+    ) == pytest.approx(3, rel=0.05)
