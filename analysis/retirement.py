@@ -77,7 +77,7 @@ def predicted(study: Study) -> RetirementPrediction:
     Raises:
         ValueError: no time passes.
     """
-    instances = study.simulation.steady(study.block, study.followed, loop=study.loop)
+    instances = study.simulation.steady(study.block, study.followed)
     pairs = frozenset(position for position, fused in enumerate(study.block.fused) if fused)
     split = pairs if study.simulation.interruptible_pairs else frozenset()
     found = shares([(one.position, one.retired) for one in instances], split)

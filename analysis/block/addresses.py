@@ -103,12 +103,14 @@ class Followed:
     """What came out of following addresses: which loads read from which stores, and what is reached for the first time.
 
     `reached` is known with an `Environment` only. `commit_cycles` are those per iteration that the stores take into the
-    cache, where the core's are known.
+    cache, where the core's are known. All of it is true of code that runs with `loop_copies` of the block in an
+    iteration of a loop (0: copies follow each other without end).
     """
 
     forwardings: tuple[ForwardedLoad, ...] = ()
     reached: Reached = NOTHING
     commit_cycles: Fraction = Fraction(0)
+    loop_copies: int = 0
 
 
 Spelling = tuple[object, ...]
@@ -362,7 +364,7 @@ class AddressFollower:
         stores = sum(one.writes for one in accesses)
         linked = stores and (any(one.reads for one in accesses) or (stores > 1 and self.commit is not None))
         if not linked and (self.environment is None or not accesses):
-            return Followed()
+            return Followed(loop_copies=loop_copies)
         state = _State(self.environment, self.renaming)
         touched: list[list[Touched]] = []
         before: set[tuple[ForwardedLoad, int]] = set()
@@ -380,7 +382,7 @@ class AddressFollower:
         committed = Fraction(0)
         if self.commit is not None and state.stored:
             committed = commit_cycles(state.stored, ITERATIONS, self.commit)
-        return Followed(forwardings, self._reached(touched, max(1, loop_copies)), committed)
+        return Followed(forwardings, self._reached(touched, max(1, loop_copies)), committed, loop_copies)
 
     def _begin(self, items: Sequence[Item], iteration: int, loop_copies: int) -> int:
         """Return where an iteration begins, in bytes from the first one.

@@ -70,7 +70,7 @@ def _tried(study: Study) -> Iterator[WhatIf]:
         lifts: Container[Component] = (),
         independent: bool = False,
     ) -> WhatIf:
-        found = simulation.simulate(changed, parameters, loop=study.loop, independent=independent)
+        found = simulation.simulate(changed, parameters, independent=independent)
         return WhatIf(change, max(found.cycles, study.bounds.without(lifts)) + pages)
 
     wide = replace(
@@ -90,7 +90,7 @@ def _tried(study: Study) -> Iterator[WhatIf]:
     if pages or any(step.kind == COMMIT for step in program.steps):
         memory = simulation.programs.program(study.block, _perfect(study))
         left = study.bounds.without({Component.STORES, Component.DEPENDENCIES, Component.UNIT})
-        yield WhatIf("perfect memory", max(simulation.simulate(memory, usual, loop=study.loop).cycles, left))
+        yield WhatIf("perfect memory", max(simulation.simulate(memory, usual).cycles, left))
     if any(step.kind == PORT and step.extra for step in program.steps):
         yield tried("divider without limits", program.changed(_undivided), lifts={Component.DIVIDER})
     for number, name in enumerate(usual.port_names):
@@ -105,7 +105,7 @@ def _tried(study: Study) -> Iterator[WhatIf]:
 def _perfect(study: Study) -> Followed:
     """Return the followed addresses with every load forwarded and no new page."""
     forwardings = tuple(replace(one, whole=True) for one in study.followed.forwardings)
-    return Followed(forwardings)
+    return Followed(forwardings, loop_copies=study.followed.loop_copies)
 
 
 def _undivided(_copy: int, _position: int, step: CoreStep) -> CoreStep:
@@ -203,11 +203,11 @@ def _renamed(old: int, new: int, copies: int) -> Callable[[int, int, CoreStep], 
 
 def _unrolled(study: Study) -> Iterator[WhatIf]:
     """Try the loop unrolled by two: its jump is taken half as often."""
-    if not study.loop or not study.block.is_loop or len(study.block.items) < 2:
+    if not study.followed.loop_copies or not study.block.is_loop or len(study.block.items) < 2:
         return
     items = study.block.items
     twice = Block((*items[:-1], *items))
-    found = study.simulation.run(twice, study.follower.follow(twice.items, 1), loop=True)
+    found = study.simulation.run(twice, study.follower.follow(twice.items, 1))
     ports, _ = fullest(twice.uops_by_ports)
     left = study.bounds.without({*FRONT_END, Component.ISSUE, Component.PORTS})
     yield WhatIf("unrolled by two: the jump half as often", max(found.cycles / 2, ports / 2, left))

@@ -88,13 +88,15 @@ class Program:
     """Steps of one or more copies of a block, by instruction.
 
     `groups` are (position in the block, steps); a jump that is fused with the instruction before has no group.
-    `locations` is how many locations there are, `fetched` what the steps of kind FETCH mean.
+    `locations` is how many locations there are, `fetched` what the steps of kind FETCH mean. It runs with `loop_copies`
+    of the block in an iteration of a loop (0: copies follow each other without end).
     """
 
     groups: tuple[tuple[int, tuple[CoreStep, ...]], ...]
     copies: int
     locations: int
     fetched: Sequence[Fetched]
+    loop_copies: int
 
     def changed(self, change: Callable[[int, int, CoreStep], CoreStep | None]) -> Program:
         """Return the program with other steps: `change` maps (copy, position, step) to a step, or None to drop it."""
@@ -179,7 +181,8 @@ class Programs:
                 before = (self._synchronization(),) if position in synchronized else ()
                 linked = self._linked(position, copy, template, places)
                 groups.append((position, before + linked if before else linked))
-        return Program(tuple(groups), copies, len(self._numbering) + places.count, self._numbering.fetched)
+        locations = len(self._numbering) + places.count
+        return Program(tuple(groups), copies, locations, self._numbering.fetched, followed.loop_copies)
 
     def number_of(self, register: str) -> int:
         """Return the number of a register's location."""

@@ -81,34 +81,24 @@ class Simulation:
         self._filling = FEW_INSTRUCTIONS * max(HASWELL_ENTRIES, self.parameters.reorder_buffer) // HASWELL_ENTRIES
         self.programs = Programs(ports[0] if ports else every, loads, core, machine.parameters.merging)
 
-    def run(self, block: Block, followed: Followed, *, loop: bool, copies: int = MANY_COPIES) -> Simulated:
+    def run(self, block: Block, followed: Followed) -> Simulated:
         """Simulate a block; unknown instructions take a slot and no time.
 
         Args:
             block: the code.
-            followed: what came out of following its addresses.
-            loop: whether it jumps back to itself.
-            copies: how many run in a row if it does not. They are repeated, from the µop cache if that holds them.
+            followed: what came out of following its addresses, with the way in which it runs.
         """
         program = self.programs.program(block, followed)
-        found = self.simulate(program, self.parameters, loop=loop, copies=copies)
+        found = self.simulate(program, self.parameters)
         pages = page_cycles(followed, self.programs.page_cycles)
         return Simulated(found.cycles + pages, found.ports, found.iterations, pages)
 
-    def simulate(
-        self,
-        program: Program,
-        parameters: Parameters,
-        *,
-        loop: bool,
-        copies: int = MANY_COPIES,
-        independent: bool = False,
-    ) -> Simulated:
+    def simulate(self, program: Program, parameters: Parameters, *, independent: bool = False) -> Simulated:
         """Simulate a program on a core, which may be another one than that of the machine.
 
         In an `independent` program no µop waits for a value, but moves are eliminated as usual.
         """
-        core = self._core(program, parameters, loop=loop, copies=copies)
+        core = self._core(program, parameters)
         if independent:
             core.locations = ReadyLocations(core.locations)
         run = RepeatedRun(core, program.steps)
@@ -126,10 +116,10 @@ class Simulation:
             Fraction(last.cycles - first.cycles, per), {name: Fraction(b - a, per) for name, a, b in ports}, per
         )
 
-    def explain(self, block: Block, followed: Followed, *, loop: bool) -> Explanation:
+    def explain(self, block: Block, followed: Followed) -> Explanation:
         """Return what happens to each instruction: a timeline from an empty core on, means once buffers are full."""
         program = self.programs.program(block, followed)
-        core = self._core(program, self.parameters, loop=loop)
+        core = self._core(program, self.parameters)
         steps, count = program.steps, max(1, len(program.groups))
         begun = Watcher(core, program, len(block.items)).watch(-(-SHOWN_INSTRUCTIONS // count), MOST_SHOWN)
         for _ in range(-(-self._filling // count)):
@@ -137,17 +127,17 @@ class Simulation:
         settled = Watcher(core, program, len(block.items)).watch(-(-WATCHED_INSTRUCTIONS // count), 0)
         return Explanation(settled.instructions, begun.timeline)
 
-    def _core(self, program: Program, parameters: Parameters, *, loop: bool, copies: int = MANY_COPIES) -> Core:
-        """Return an empty core at the beginning of the code."""
+    def _core(self, program: Program, parameters: Parameters) -> Core:
+        """Return an empty core at the beginning of the code, which is that of a cache line for a loop."""
         core = Core(parameters, program.locations)
         core.fetched = program.fetched
         if core.front is not None and parameters.front is not None and parameters.front.uop_cache is not None:
             items = [program.fetched[step.extra] for step in program.steps if step.kind == FETCH]
             layout = CodeLayout(items, parameters.front.uop_cache)
-            core.front.begin(layout, 1 if loop else copies, 0 if loop else self.code_offset)
+            core.front.begin(layout, program.loop_copies or MANY_COPIES, 0 if program.loop_copies else self.code_offset)
         return core
 
-    def steady(self, block: Block, followed: Followed, *, loop: bool) -> tuple[InstanceTimes, ...]:
+    def steady(self, block: Block, followed: Followed) -> tuple[InstanceTimes, ...]:
         """Return instances of whole iterations once buffers are full, in program order.
 
         The loop begins after an interrupt, on an empty core. There vectors are ready later, by as many cycles as a load
@@ -156,7 +146,7 @@ class Simulation:
         self.programs.program(block, followed)  # numbers what the block uses before the vectors are numbered
         vectors = [self.programs.number_of(name) for name in sorted(VECTORS)]
         program = self.programs.program(block, followed)
-        core = self._core(program, self.parameters, loop=loop)
+        core = self._core(program, self.parameters)
         for number in vectors:
             core.locations[number] = self.vector_cycles
         count = max(1, len(program.groups))

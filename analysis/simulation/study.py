@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from analysis.bounds.components import Running
 from analysis.simulation.results import Explanation
 
 if TYPE_CHECKING:
@@ -43,11 +42,6 @@ class Study:
         return self.bounds.block
 
     @property
-    def loop(self) -> bool:
-        """Whether it runs as a loop."""
-        return self.bounds.running is Running.LOOP
-
-    @property
     def followed(self) -> Followed:
         """Which loads read from which stores, and the pages that are used."""
         return self.bounds.followed
@@ -55,7 +49,7 @@ class Study:
     @cached_property
     def simulated(self) -> Simulated:
         """Core cycles per iteration, and the loads of the ports."""
-        return self.simulation.run(self.block, self.followed, loop=self.loop)
+        return self.simulation.run(self.block, self.followed)
 
     @property
     def cycles(self) -> Fraction:
@@ -72,7 +66,7 @@ class Study:
         """What each instruction waited for, and a timeline of a few iterations; both empty for very long blocks."""
         if not self.is_explained:
             return Explanation((), ())
-        return self.simulation.explain(self.block, self.followed, loop=self.loop)
+        return self.simulation.explain(self.block, self.followed)
 
 
 def cycles_of(simulated: Simulated, bound: Fraction) -> Fraction:

@@ -152,7 +152,7 @@ class Predictor:
         unfetched = program.changed(lambda _c, _p, step: None if step.kind == FETCH else step)
         whole = replace(followed, forwardings=tuple(replace(one, whole=True) for one in followed.forwardings))
         pages = replace(followed, reached=NOTHING)
-        page_cycles = float(simulation.run(block, followed, loop=False).page_cycles)
+        page_cycles = float(simulation.run(block, followed).page_cycles)
         deep = replace(usual, reorder_buffer=16 * usual.reorder_buffer, scheduler=16 * usual.scheduler, load_queue=None)
         fewest = replace(usual, binding=Binding.FEWEST_WAITING)
         changed = {
@@ -161,17 +161,16 @@ class Predictor:
             "Intel's rule of binding": (program, fewest),
         }
         found = {
-            name: page_cycles + float(simulation.simulate(one, how, loop=False).cycles)
-            for name, (one, how) in changed.items()
+            name: page_cycles + float(simulation.simulate(one, how).cycles) for name, (one, how) in changed.items()
         }
-        alone = simulation.simulate(program, usual, loop=False, independent=True)
+        alone = simulation.simulate(program, usual, independent=True)
         found["dependencies"] = page_cycles + float(alone.cycles)
         for name, other in (
             ("dependencies through memory", replace(followed, forwardings=())),
             ("failed forwarding", whole),
             ("new pages", pages),
         ):
-            found[name] = float(simulation.run(block, other, loop=False).cycles)
+            found[name] = float(simulation.run(block, other).cycles)
         return found
 
 

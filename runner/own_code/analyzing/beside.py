@@ -109,4 +109,4 @@ def _each_of(copies: int, code: bytes, tools: Tools, how: Predicted) -> Fraction
         return bound
     block = tools.reader.block(code)
     followed = tools.analyzer.follower.follow(block.items, copies)
-    return cycles_of(tools.simulation.run(block, followed, loop=False, copies=copies), bound)
+    return cycles_of(tools.simulation.run(block, followed), bound)

@@ -71,7 +71,7 @@ CHAIN = "mov rax, [rbx+8]; mov rax, [rax+120]; mov rax, [rax+8]; mov rax, [rax+1
 def simulated(one: Study, parameters: Parameters) -> float:
     """Return the cycles on a core with other parameters."""
     program = one.simulation.programs.program(one.block, one.followed)
-    return float(one.simulation.simulate(program, parameters, loop=one.loop).cycles)
+    return float(one.simulation.simulate(program, parameters).cycles)
 
 
 def test_chains_of_loads_keep_the_load_queue_full() -> None:
