@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from analysis.block.code import CodeReader
+from analysis.block.reader import CodeReader
 from analysis.bounds.components import Analyzer
 from analysis.explanation import PredictionFacts
 from analysis.intervals import interval_of

@@ -13,67 +13,69 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from analysis.block.effects import merging
+from analysis.block.repeated import in_repeated
 from simulator.core.compiler import LocatedUop
 from simulator.instructions.locations import high_byte_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from analysis.block.code import Item
     from simulator.core.compiler import Compiled
-
-PASSES = 2
-"""How often the code is followed: the second time it begins as the first one has ended."""
 
 LATER_CYCLES = 1
 """By how many core cycles a byte comes later that is a part of its register."""
 
-Followed = tuple["Compiled | None", tuple[str, ...]]
-"""An instruction as it is in its place, and the registers that are merged with their high bytes before it."""
-
 
 class HighBytes:
-    """Follows through code which high bytes are apart, and replaces the instructions that wait longer."""
+    """Follows through code which high bytes are apart; adds the µops that merge them, and lets instructions wait."""
 
-    def __init__(self) -> None:
-        """Begin without instructions. Replaced ones are kept, since the same ones come again and again."""
-        self._later: dict[tuple[Compiled, frozenset[str]], Compiled] = {}
+    def __init__(self, merge_ports: int) -> None:
+        """Take the ports of the µop that merges, as bits. Changed instructions are kept, since they come again."""
+        self.merge_ports = merge_ports
+        self._changed: dict[tuple[Item, tuple[str, ...], frozenset[str]], Item] = {}
 
-    def followed(self, code: Sequence[Compiled | None]) -> list[Followed] | None:
-        """Return the instructions in their places (None: one that is not known), None if none has a high byte."""
-        if not any(one is not None and one.partial is not None and one.partial.high for one in code):
-            return None
+    def __call__(self, items: list[Item]) -> list[Item]:
+        """Return the instructions as they are if the code runs again and again."""
+        partials = [item.compiled.partial for item in items if item.compiled is not None]
+        if not any(one is not None and one.high for one in partials):
+            return items
         apart: set[str] = set()
-        found: list[Followed] = []
-        for _ in range(PASSES):
-            found = [self._executed(one, apart) for one in code]
-        return found
+        return in_repeated(items, lambda item: self._executed(item, apart))
 
-    def forget(self) -> None:
-        """Drop what is known of instructions."""
-        self._later.clear()
-
-    def _executed(self, one: Compiled | None, apart: set[str]) -> Followed:
+    def _executed(self, item: Item, apart: set[str]) -> Item:
         """Return an instruction behind those before, and update which registers have their high byte `apart`."""
-        if one is None or one.partial is None:
-            return one, ()
-        partial = one.partial
+        partial = item.compiled.partial if item.compiled is not None else None
+        if partial is None:
+            return item
         merged = tuple(register for register in partial.read if register in apart)
         apart.difference_update(merged)
-        found = self._with_later_bytes(one, partial.high - apart)
+        found = self._in_place(item, merged, partial.high - apart)
         apart.difference_update(partial.written)
         apart.update(partial.high_written)
-        return found, merged
+        return found
 
-    def _with_later_bytes(self, one: Compiled, registers: frozenset[str]) -> Compiled:
-        """Return an instruction that takes the high bytes of some registers out of these."""
-        places = {high_byte_of(register): register for register in registers}
-        read = {place for uop in one.uops or () for place in uop.reads if place in places}
-        if not read:
-            return one
-        key = one, registers
-        if key not in self._later:
-            self._later[key] = replace(one, uops=_later(one.uops or (), {place: places[place] for place in read}))
-        return self._later[key]
+    def _in_place(self, item: Item, merged: tuple[str, ...], together: frozenset[str]) -> Item:
+        """Return an instruction before which registers are merged.
+
+        It may use the high bytes of registers that are `together` with them.
+        """
+        key = item, merged, together
+        if key not in self._changed:
+            late = _with_later_bytes(item.compiled, together) if item.compiled is not None else None
+            found = item if late is None else item.in_form(late)
+            if merged:
+                found = replace(found, effects=merging(found.effects, merged, self.merge_ports))
+            self._changed[key] = found
+        return self._changed[key]
+
+
+def _with_later_bytes(one: Compiled, registers: frozenset[str]) -> Compiled | None:
+    """Return an instruction that takes the high bytes of some registers out of these, None if it reads none of them."""
+    places = {high_byte_of(register): register for register in registers}
+    read = {place for uop in one.uops or () for place in uop.reads if place in places}
+    return replace(one, uops=_later(one.uops or (), {place: places[place] for place in read})) if read else None
 
 
 def _later(uops: Sequence[LocatedUop], places: dict[str, str]) -> tuple[LocatedUop, ...]:

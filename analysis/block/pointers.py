@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from analysis.block.repeated import in_repeated
 from simulator.instructions.locations import high_byte_of
 
 if TYPE_CHECKING:
@@ -22,33 +23,38 @@ if TYPE_CHECKING:
 def quick_loads(items: Sequence[Item], forwardings: Iterable[ForwardedLoad]) -> set[int]:
     """Return the positions of the loads whose base came out of a load, in code that is repeated."""
     loaded: set[str] = set()
-    found: set[int] = set()
-    for _ in range(2):
-        found.clear()
-        for position, item in enumerate(items):
-            effects = item.effects
-            loaded.difference_update(effects.merged)
-            if effects.pointer in loaded:
-                found.add(position)
-            names = {name for one in effects.outputs for name in one.names}
-            kept = {name for one in effects.outputs if one.is_load or one.copied in loaded for name in one.names}
-            loaded = loaded - names | kept
-    return found - {one.load for one in forwardings}
+
+    def is_quick(item: Item) -> bool:
+        effects = item.effects
+        loaded.difference_update(effects.merged)
+        found = effects.pointer in loaded
+        names = {name for one in effects.outputs for name in one.names}
+        kept = {name for one in effects.outputs if one.is_load or one.copied in loaded for name in one.names}
+        loaded.difference_update(names - kept)
+        loaded.update(kept)
+        return found
+
+    quick = in_repeated(items, is_quick)
+    return {position for position, found in enumerate(quick) if found} - {one.load for one in forwardings}
 
 
 def has_chain_of_loads(items: Sequence[Item]) -> bool:
     """Whether the address of a load comes out of another load, in code that is repeated."""
     loaded: set[str] = set()
-    for item in (*items, *items):
+
+    def has_loaded_address(item: Item) -> bool:
         effects = item.effects
-        loaded |= {register for register in effects.merged if high_byte_of(register) in loaded}
-        if any(not loaded.isdisjoint(load.registers) for load in effects.loads):
-            return True
+        loaded.update([register for register in effects.merged if high_byte_of(register) in loaded])
+        found = any(not loaded.isdisjoint(load.registers) for load in effects.loads)
+        names = {name for one in effects.outputs for name in one.names}
         kept = {
             name
             for one in effects.outputs
             if one.loads_wait is not None or any(source in loaded for source, _ in one.waits)
             for name in one.names
         }
-        loaded = loaded - {name for one in effects.outputs for name in one.names} | kept
-    return False
+        loaded.difference_update(names - kept)
+        loaded.update(kept)
+        return found
+
+    return any(in_repeated(items, has_loaded_address))

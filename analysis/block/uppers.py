@@ -14,6 +14,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from analysis.block.repeated import in_repeated
 from simulator.core.late_forms import CLEANING
 from simulator.instructions.locations import is_vector
 
@@ -37,15 +38,14 @@ class _Uppers(Enum):
 
 def transitions(items: Sequence[Item]) -> tuple[int, ...]:
     """Return the positions of the instructions that change the state at a cost, in code that is repeated."""
-    state, found = _Uppers.CLEAN, list[int]()
-    for _ in range(2):
-        found.clear()
-        for position, item in enumerate(items):
-            after = state if item.compiled is None else _after(state, item.compiled.variant)
-            if (state, after) in ((_Uppers.DIRTY, _Uppers.SAVED), (_Uppers.SAVED, _Uppers.DIRTY)):
-                found.append(position)
-            state = after
-    return tuple(found)
+    state = _Uppers.CLEAN
+
+    def changes(item: Item) -> bool:
+        nonlocal state
+        before, state = state, state if item.compiled is None else _after(state, item.compiled.variant)
+        return (before, state) in ((_Uppers.DIRTY, _Uppers.SAVED), (_Uppers.SAVED, _Uppers.DIRTY))
+
+    return tuple(position for position, found in enumerate(in_repeated(items, changes)) if found)
 
 
 def _after(state: _Uppers, variant: InstructionVariant) -> _Uppers:

@@ -18,13 +18,14 @@ from enum import StrEnum
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from simulator.core.late_forms import CLEANING
+from analysis.block.repeated import in_repeated
 from simulator.instructions.locations import is_vector, location_of
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from analysis.block.code import Item
     from simulator.core.compiler import Compiled, LocatedUop
     from xed_convert.model import Operand
 
@@ -36,15 +37,12 @@ EVERY = tuple(f"ZMM{number}" for number in range(32))
 CLEARED = EVERY[:16]
 """What VZEROALL clears (Intel SDM volume 2C)."""
 
-PASSES = 2
-"""What one pass leaves in the registers is what the next one begins with. Each instruction decides alike in both."""
-
 
 class Effect(StrEnum):
     """What an instruction does with the zeros in the upper part of its vector register."""
 
     CLEARS = "clears"
-    """It makes them."""
+    """It makes them, in all registers that it clears if it names none."""
     ZEROES = "zeroes"
     """It makes them if it waits for nothing: all its operands are one register then, and the result is zero."""
     COPIES = "copies"
@@ -79,13 +77,14 @@ def rules() -> dict[tuple[str, str], Rule]:
 
 @dataclass(frozen=True, slots=True)
 class _Role:
-    """What an instruction does with zeros: the vector registers that it writes, and what the table says of the first.
+    """What an instruction does with zeros: the vector registers that it writes, and what the table says of `results`.
 
     The upper part of `kept` goes into the result. `is_free` says that no other source is the same register.
     """
 
     written: tuple[str, ...]
-    rule: Rule | None
+    rule: Rule | None = None
+    results: tuple[str, ...] = ()
     kept: str = ""
     is_free: bool = False
 
@@ -99,60 +98,51 @@ class ZeroUppers:
         `from_zero`: all vector registers are zero before the code.
         """
         self._initial = dict.fromkeys(EVERY, LEAST_BITS) if from_zero else {}
-        self._roles: dict[Compiled, _Role] = {}
-        self._free: dict[Compiled, Compiled] = {}
+        self._roles: dict[Item, _Role] = {}
+        self._free: dict[Item, Item] = {}
 
-    def without_waits(self, code: Sequence[Compiled | None]) -> list[Compiled | None]:
-        """Return the instructions as they are if the code runs again and again (None: one that is not known)."""
+    def __call__(self, items: Sequence[Item]) -> list[Item]:
+        """Return the instructions as they are if the code runs again and again."""
         known = self._initial.copy()
-        found: list[Compiled | None] = []
-        for _ in range(PASSES):
-            found = [self._executed(one, known) for one in code]
-        return found
+        return in_repeated(items, lambda item: self._executed(item, known))
 
-    def forget(self) -> None:
-        """Drop what is known of instructions."""
-        self._roles.clear()
-        self._free.clear()
-
-    def _executed(self, one: Compiled | None, known: dict[str, int]) -> Compiled | None:
+    def _executed(self, item: Item, known: dict[str, int]) -> Item:
         """Return an instruction as it is behind those before; `known` has the first bit of the zeros by register."""
-        if one is None:
+        if item.compiled is None:
             known.clear()
-            return one
-        role = self._roles.get(one)
+            return item
+        role = self._roles.get(item)
         if role is None:
-            role = self._roles[one] = _role_of(one)
-        if one.variant.iclass in CLEANING:
-            known |= dict.fromkeys(CLEARED, LEAST_BITS) if one.variant.iclass == "VZEROALL" else {}
-            return one
+            role = self._roles[item] = _role_of(item.compiled)
         if not role.written:
-            return one
+            return item
         zeros_at = known.get(role.kept)
         for register in role.written:
             known.pop(register, None)
-        first = _first_zero(one, role.rule, zeros_at)
+        first = _first_zero(item.compiled, role.rule, zeros_at)
         if first is not None:
-            known[role.written[0]] = first
-        return self._without_wait(one, role.kept) if _may_skip(role, zeros_at) else one
+            known |= dict.fromkeys(role.results, first)
+        return self._without_wait(item, item.compiled, role.kept) if _may_skip(role, zeros_at) else item
 
-    def _without_wait(self, one: Compiled, register: str) -> Compiled:
+    def _without_wait(self, item: Item, one: Compiled, register: str) -> Item:
         """Return an instruction that does not wait for the register that it is merged with."""
-        if one not in self._free:
-            self._free[one] = replace(one, uops=tuple(_unread(uop, register) for uop in one.uops or ()))
-        return self._free[one]
+        if item not in self._free:
+            self._free[item] = item.in_form(replace(one, uops=tuple(_unread(uop, register) for uop in one.uops or ())))
+        return self._free[item]
 
 
 def _role_of(one: Compiled) -> _Role:
     """Work out what an instruction does with zeros."""
     written = tuple(location_of(one.register_of(o)) for o in one.variant.operands if o.written and is_vector(o))
-    rule = _rule_of(one) if written else None
+    rule = _rule_of(one)
     if rule is None:
-        return _Role(written, None)
+        return _Role(written)
     explicit = _explicit(one)
+    if not explicit:
+        return _Role(CLEARED, rule, CLEARED)
     places = [location_of(one.register_of(operand)) for operand in explicit]
     merged = 1 if len(explicit) > 2 or rule.effect is Effect.COPIES else 0  # the first source of three operands
-    return _Role(written, rule, places[merged], places[merged] not in places[merged + 1 :])
+    return _Role(written, rule, written[:1], places[merged], places[merged] not in places[merged + 1 :])
 
 
 def _may_skip(role: _Role, zeros_at: int | None) -> bool:
@@ -183,14 +173,22 @@ def _first_zero(one: Compiled, rule: Rule | None, zeros_at: int | None) -> int |
 
 
 def _rule_of(one: Compiled) -> Rule | None:
-    """Return what the table says of an instruction with a result in an XMM register, and no write mask."""
+    """Return what the table says of an instruction without operands, or with a result in an unmasked XMM register."""
+    explicit = _explicit(one)
+    if not explicit:
+        return rules().get((_stem(one), "none"))
     registers = [operand for operand in one.variant.explicit_registers if is_vector(operand)]
     is_masked = any(operand.opmask for operand in one.variant.operands)
     if is_masked or not registers or not registers[0].written or not registers[0].registers[0].startswith("XMM"):
         return None
-    last = _explicit(one)[-1]
+    last = explicit[-1]
     kind = "memory" if last.kind is OperandKind.MEMORY else "vector" if is_vector(last) else "general"
-    return rules().get((one.variant.iclass.removeprefix("V"), kind))
+    return rules().get((_stem(one), kind))
+
+
+def _stem(one: Compiled) -> str:
+    """Return the mnemonic without the V of VEX."""
+    return one.variant.iclass.removeprefix("V")
 
 
 def _explicit(one: Compiled) -> list[Operand]:

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from analysis.block.pointers import quick_loads
+from analysis.block.repeated import in_repeated
 from simulator.instructions.locations import high_byte_of
 from simulator.instructions.stack_pointer import STACK_POINTER
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from analysis.block.addresses import ForwardedLoad
-    from analysis.block.code import Block
+    from analysis.block.code import Block, Item
     from results.machine.constants import CoreConstants
 
 MOST_EDGES = 10_000_000
@@ -74,21 +75,23 @@ def synchronizations(block: Block, core: CoreConstants | None) -> set[int]:
     It does where a µop uses RSP after PUSH, POP, CALL or RET (Agner Fog, "The microarchitecture of Intel, AMD and VIA
     CPUs", sections on the stack engine). Cores of which more is known have their own rule (`StackEngine`).
     """
-    values_only = core is not None and core.updates_for_values
-    found: set[int] = set()
     behind = any(item.effects.moves_stack for item in block.items)
-    for _ in range(2 if behind else 0):
-        found.clear()
-        for position, item in enumerate(block.items):
-            if item.effects.moves_stack:
-                behind = True
-            elif behind and item.effects.uses_stack_pointer:
-                if item.effects.reads_stack_pointer or not values_only:
-                    found.add(position)
-                    behind = False
-                elif any(STACK_POINTER in output.names for output in item.effects.outputs):
-                    behind = False
-    return found
+    if not behind:
+        return set()
+    values_only = core is not None and core.updates_for_values
+
+    def is_updated(item: Item) -> bool:
+        nonlocal behind
+        effects = item.effects
+        if effects.moves_stack:
+            behind = True
+        elif behind and effects.uses_stack_pointer:
+            found = effects.reads_stack_pointer or not values_only
+            behind = not (found or any(STACK_POINTER in output.names for output in effects.outputs))
+            return found
+        return False
+
+    return {position for position, found in enumerate(in_repeated(block.items, is_updated)) if found}
 
 
 class _Wiring:

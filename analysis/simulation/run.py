@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from analysis.block.addresses import Followed
-    from analysis.block.code import Block, CodeReader
+    from analysis.block.code import Block
+    from analysis.block.reader import CodeReader
     from analysis.simulation.program import Program
     from results.machine.constants import CoreConstants
     from simulator.core.core import Counts

@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING
 from scipy.stats import kendalltau
 
 from analysis.block.addresses import BHIVE, Followed
-from analysis.block.code import CodeReader
 from analysis.block.pages import NOTHING
+from analysis.block.reader import CodeReader
 from analysis.bounds.components import Analyzer, Component, Running
 from analysis.errors import AnalysisError
 from analysis.machines import open_machine

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from analysis.block.code import Block, CodeReader
+from analysis.block.reader import CodeReader
 from analysis.bounds.components import Analyzer, Bounds, Running
 from analysis.machines import open_machine
 from results.machine.file import read_machine
@@ -17,6 +17,7 @@ from xed_convert.assembly.assembler import assemble, shipped_assembler
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
+    from analysis.block.code import Block
     from simulator.machines.machine import MachineModel
 
 

@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from analysis.block.code import CodeReader
+from analysis.block.reader import CodeReader
 from analysis.bounds.components import Analyzer, Bounds, Component, Running
 from analysis.loads import loads_of
 from analysis.report.text import sentence

@@ -4,7 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from analysis.block.code import Block, CodeReader
+from analysis.block.code import Block
+from analysis.block.reader import CodeReader
 from analysis.bounds.components import Analyzer, Component, Running
 from analysis.prediction import PredictionMode, Tools
 from simulator.machines import shipped

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cache
+from typing import TYPE_CHECKING
 
 import pytest
 
-from analysis.block.code import Block, CodeReader
 from analysis.block.pointers import has_chain_of_loads, quick_loads
+from analysis.block.reader import CodeReader
 from analysis.bounds.components import Analyzer, Bounds, Component, Running
 from analysis.explanation import PredictionFacts
 from analysis.loads import loads_of
@@ -21,6 +22,9 @@ from analysis.simulation.run import Simulation
 from analysis.simulation.study import Study
 from tests.analysis.machine import shipped_machine
 from xed_convert.assembly.assembler import assemble, shipped_assembler
+
+if TYPE_CHECKING:
+    from analysis.block.code import Block
 
 BIT_FIELD = "movzx eax, word ptr [rdi+18]; and ah, 127; sub eax, 40; cmp eax, 1"
 """1.99 cycles: the µop that merges AH has a cycle of its own, and so have the four other µops."""

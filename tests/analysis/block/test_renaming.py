@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.block.addresses import MEASURED, AddressFollower
-from analysis.block.code import CodeReader
 from analysis.block.commits import commit_cycles
+from analysis.block.reader import CodeReader
 from analysis.bounds.components import Analyzer, Bounds, Component, Running
 from analysis.machines import completed
 from analysis.simulation.run import Simulation

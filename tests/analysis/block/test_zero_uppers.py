@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from analysis.block.code import CodeReader
+from analysis.block.reader import CodeReader
 from analysis.block.zero_uppers import Effect, rules
 from analysis.bounds.components import Analyzer, Component, Running
 from tests.analysis.machine import shipped_machine

@@ -292,7 +292,7 @@ def test_nothing_is_left_out_of_short_code() -> None:
 
 
 def test_far_too_much_code_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("analysis.block.code.MOST_INSTRUCTIONS", 3)
+    monkeypatch.setattr("analysis.block.reader.MOST_INSTRUCTIONS", 3)
     assert len(block("nop; nop; nop").items) == 3
     with pytest.raises(AnalysisError, match="more than 3 instructions"):
         block("nop; nop; nop; nop")
