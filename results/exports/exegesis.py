@@ -16,8 +16,9 @@ from importlib import resources
 from typing import IO, TYPE_CHECKING
 
 from results.database.cycles import longest
+from results.database.entries import is_model
 from results.database.reader import DatabaseError
-from results.exports.exporters import ExportError, is_model
+from results.exports.exporters import ExportError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

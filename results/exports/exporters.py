@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 import results.exports
-from results.database.reader import DatabaseError, Entry
+from results.database.entries import architectures
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from results.database.reader import Entry
     from results.memory.model import MemoryReport
     from xed_convert.model import InstructionVariant
 
@@ -75,11 +76,6 @@ def _found() -> Iterator[Exporter]:
             yield Exporter(loaded.OPTION, loaded.HELP, loaded.export)
 
 
-def architectures(entries: Iterable[Entry]) -> list[str]:
-    """Return the names of all architectures that there are results of."""
-    return sorted({name for entry in entries for name in entry.results})
-
-
 def only_architecture(entries: Iterable[Entry]) -> str:
     """Return the architecture of all results.
 
@@ -90,28 +86,3 @@ def only_architecture(entries: Iterable[Entry]) -> str:
     if len(names) != 1:
         raise ExportError("which architecture?", hint=f"name one with --arch: {', '.join(names) or 'there is none'}")
     return names[0]
-
-
-def only(entries: Iterable[Entry], architecture: str) -> Iterator[Entry]:
-    """Yield the entries with only the results of that architecture ("": all); none without any.
-
-    Raises:
-        DatabaseError: there are results, but none of that architecture; the hint names those that there are.
-    """
-    names: set[str] = set()
-    found = False
-    for entry in entries:
-        names.update(entry.results)
-        results_of = {name: one for name, one in entry.results.items() if architecture in ("", name)}
-        if results_of:
-            found = True
-            yield Entry(entry.variant, results_of)
-    if architecture and not found:
-        raise DatabaseError(
-            f"no result of the architecture {architecture!r}", hint=f"there are: {', '.join(sorted(names)) or 'none'}"
-        )
-
-
-def is_model(measurement: object) -> bool:
-    """Whether the attributes of a measurement say that a machine model said it, and no CPU."""
-    return isinstance(measurement, dict) and measurement.get("simulated") == "1"

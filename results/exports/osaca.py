@@ -26,8 +26,8 @@ from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING
 
 from results.database.cycles import exact_cycles, longest
+from results.database.entries import is_model
 from results.database.reader import DatabaseError
-from results.exports.exporters import is_model
 from results.exports.mnemonics import spellings
 from results.memory.model import Addressing, ForwardingOutcome, LineCrossing
 from results.model import PortUsage, port_order

@@ -9,21 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from results.campaign.packed import SUFFIX, is_campaign, provenances
-from results.database.merge import Campaigns, Merge
-from results.database.reader import read_database, read_provenances
-from results.exports.exporters import architectures, is_model, only
+from results.database.entries import entries_of, is_model
 from results.model import SPECIAL_FORMS, Form, PortUsage, port_set_name
 from results.rows import Rows
-from xed_convert.catalogue.catalogue import Catalogue
-from xed_convert.garbage import without_collection
 from xed_convert.numbers import decimal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from results.database.reader import ArchitectureResult, Entry
-    from results.model import Provenance
 
 VARIANT_COLUMNS = ("key", "string", "iform", "iclass", "extension", "isa_set", "category", "architecture", "is_model")
 LATENCY_COLUMNS = (
@@ -75,50 +69,6 @@ def load(path: Path | str) -> Tables:
         StoreError: the campaign cannot be read.
     """
     return tables(entries_of(Path(path)))
-
-
-def entries_of(path: Path, architecture: str = "") -> Iterator[Entry]:
-    """Yield the database entries of a file, by its ending (see `results.campaign.packed`).
-
-    With `architecture` (in any case) an instructions.xml yields only those that have results of it.
-    """
-    if is_campaign(path):
-        yield from entries_of_campaigns([path])
-    else:
-        yield from read_database(path, architecture=architecture)
-
-
-def entries_of_architecture(path: Path, architecture: str) -> tuple[list[Entry], str]:
-    """Return the entries of a file with only the results of an architecture ("": of all), and its name in the file.
-
-    Raises:
-        DatabaseError: the file has no result of it; the hint names those that there are.
-    """
-    entries = list(entries_of(path, architecture)) or list(entries_of(path))  # all, so that the hint names them
-    name = as_named(architecture, architectures(entries))
-    return list(only(entries, name)), name
-
-
-def as_named(architecture: str, names: Sequence[str]) -> str:
-    """Return an architecture as the results name it, if only the case of letters differs."""
-    alike = [name for name in names if name.casefold() == architecture.casefold()]
-    return alike[0] if len(alike) == 1 else architecture
-
-
-def provenances_of(path: Path) -> list[Provenance]:
-    """Return where the results of a file come from, [] where an instructions.xml does not say."""
-    if not is_campaign(path):
-        return read_provenances(path)
-    if path.name.endswith(SUFFIX):
-        return list({repr(one): one for one in provenances(path)}.values())
-    with Campaigns([path]) as campaigns:
-        return campaigns.provenances()
-
-
-def entries_of_campaigns(paths: Sequence[Path]) -> list[Entry]:
-    """Return the entries that campaigns make together, only those of variants with a result."""
-    with without_collection(), Campaigns(paths) as campaigns:
-        return [entry for entry in Merge(Catalogue.load(), campaigns.lookup).entries() if entry.results]
 
 
 def tables(entries: Iterable[Entry]) -> Tables:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from results.campaign.store import Store
+from results.database.entries import is_model
 from results.database.reader import DatabaseError
-from results.exports.exporters import is_model
 from results.processes import sensible_processes
 from results.site import experiments, memory, pages, tables, views
 from xed_convert.files import OutputError

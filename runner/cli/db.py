@@ -206,8 +206,11 @@ def diff(
     show: Annotated[int, typer.Option(min=0, help="How many groups to list.")] = 100,
 ) -> None:
     """Say what changed between two databases; exit with 1 if anything but noise did."""
-    from results.exports.exporters import architectures  # noqa: PLC0415 - `--help` does not need it
-    from results.exports.tidy import as_named, entries_of  # noqa: PLC0415 - likewise
+    from results.database.entries import (  # noqa: PLC0415 - `--help` does not need it
+        architectures,
+        as_named,
+        entries_of,
+    )
 
     if agreement:
         if as_json or html is not None:
@@ -250,8 +253,8 @@ def _agreement(first: Path, second: Path, arch: str, show: int) -> int:
     """Print how far two runs agree and where they do not; return 1 if a goal is missed."""
     from results.database.agreement import GOALS, TOLERANCE  # noqa: PLC0415 - only for this option
     from results.database.agreement import agreement as agreement_of  # noqa: PLC0415 - likewise
+    from results.database.entries import entries_of_architecture  # noqa: PLC0415 - `--help` does not need it
     from results.database.port_names import OTHER  # noqa: PLC0415 - likewise
-    from results.exports.tidy import entries_of_architecture  # noqa: PLC0415 - `--help` does not need it
 
     (before, arch), (after, _) = entries_of_architecture(first, arch), entries_of_architecture(second, arch)
     found = agreement_of(before, after, arch)
@@ -316,8 +319,8 @@ def compare_with_published(
     """Compare a campaign with published measurements of the same CPU; exit with 1 if a goal is missed."""
     from results.database import compare as comparing  # noqa: PLC0415 - only for this command
     from results.database import published as others  # noqa: PLC0415 - only for this command
+    from results.database.entries import entries_of_architecture  # noqa: PLC0415 - `--help` does not need it
     from results.exports.exporters import only_architecture  # noqa: PLC0415 - likewise
-    from results.exports.tidy import entries_of_architecture  # noqa: PLC0415 - `--help` does not need it
 
     fields = [name.strip() for name in by.split(",")]
     if unknown := [name for name in fields if name not in comparing.GROUPINGS]:
@@ -364,7 +367,7 @@ def _architecture_among(entries: list[Entry], name: str) -> str:
 
 def _print_machines(compared: Sequence[tuple[Path, str]]) -> None:
     """Print the CPU of each file ("": its architecture is not known), and whether the CPUs differ."""
-    from results.exports.tidy import provenances_of  # noqa: PLC0415 - `--help` does not need it
+    from results.database.entries import provenances_of  # noqa: PLC0415 - `--help` does not need it
 
     signatures: list[set[str]] = []
     for path, name in compared:
@@ -509,8 +512,10 @@ def query(
     fields: Annotated[bool, typer.Option("--fields", help="List all fields that a query can ask about.")] = False,
 ) -> None:
     """List the variants that fulfil a query, with the values that it asks about."""
-    from results.exports.exporters import architectures  # noqa: PLC0415 - `--help` does not need it
-    from results.exports.tidy import entries_of_architecture  # noqa: PLC0415 - likewise
+    from results.database.entries import (  # noqa: PLC0415 - `--help` does not need it
+        architectures,
+        entries_of_architecture,
+    )
     from results.shipped import shipped_database  # noqa: PLC0415 - only where no file is named
 
     if fields and (text or csv):
@@ -574,7 +579,7 @@ def _attributes(entry: Entry) -> Iterator[str]:
 
 def _row(wanted: Query, entry: Entry, result: ArchitectureResult) -> dict[str, str]:
     """Return what is shown of a result: the fields of the query, then the usual columns. Models are called models."""
-    from results.exports.exporters import is_model  # noqa: PLC0415 - likewise
+    from results.database.entries import is_model  # noqa: PLC0415 - likewise
 
     values = result.measurement or {}
     model = " (model)" if is_model(values) else ""
@@ -624,8 +629,8 @@ def export(
     database: Path, arch: str = "", mode: str = "latency", memory: list[Path] | None = None, **targets: str
 ) -> None:
     """Write a database in other forms (- for standard output); no upper bound is a value in any of them."""
+    from results.database.entries import entries_of_architecture  # noqa: PLC0415 - `--help` does not need it
     from results.exports.exporters import ExportRequest, exporters  # noqa: PLC0415 - likewise
-    from results.exports.tidy import entries_of_architecture  # noqa: PLC0415 - `--help` does not need it
 
     wanted = {name: target for name, target in targets.items() if target}
     if not wanted:

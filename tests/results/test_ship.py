@@ -20,9 +20,9 @@ from results.campaign import codec, packed
 from results.campaign.file import StoreError
 from results.campaign.store import Store
 from results.database import merge, rules
+from results.database.entries import entries_of, provenances_of
 from results.database.reader import ArchitectureResult, read_database, read_provenances
 from results.database.xml import ConcludedVariant, database_entry, rounded
-from results.exports.tidy import entries_of, provenances_of
 from results.findings import Text
 from results.machine.constants import issue_width_of
 from results.model import Bound, Characterization, Derivation, Form, FormResult, LatencyResult, Provenance, Throughput
