@@ -22,12 +22,14 @@ from iced_x86 import Decoder, InstructionInfoFactory
 
 from benchmarks.speed.one_measure import Seconds
 from runner.backends.registry import open_backend
-from runner.own_code.blocks import BlockMeasurer, BlockMode, BlockOptions, BlockProblem, read_blocks
+from runner.own_code.block_rounds import BlockProblem
+from runner.own_code.block_shapes import read_blocks
+from runner.own_code.blocks import BlockMeasurer, BlockMode, BlockOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.own_code.blocks import BlockTiming
+    from runner.own_code.block_rounds import BlockTiming
 
 TOLERANCES = (0.01, 0.02, 0.05)
 MOST_REASONS = 8

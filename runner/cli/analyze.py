@@ -298,7 +298,7 @@ def _task(
 def _predict_blocks(source: str, task: PredictionTask, jobs: int, target: str) -> None:
     """Predict blocks; with an output file, a stopped run is resumed."""
     from runner.own_code.analyzing.many_blocks import HEADER, journal_of, predict_blocks  # noqa: PLC0415
-    from runner.own_code.blocks import read_blocks  # noqa: PLC0415
+    from runner.own_code.block_shapes import read_blocks  # noqa: PLC0415
     from xed_convert.files import check_writable  # noqa: PLC0415
 
     codes = list(read_blocks(lines_of(source), source))

@@ -238,7 +238,8 @@ def _measure_blocks(
     backend: Backend, source: str, modes: str, value: int, csv_file: str | None, time_limit: float
 ) -> None:
     """Measure blocks line by line; on standard output each row appears when it is done."""
-    from runner.own_code.blocks import BlockMeasurer, BlockMode, BlockOptions, read_blocks  # noqa: PLC0415
+    from runner.own_code.block_shapes import read_blocks  # noqa: PLC0415
+    from runner.own_code.blocks import BlockMeasurer, BlockMode, BlockOptions  # noqa: PLC0415
     from runner.own_code.report import block_rows  # noqa: PLC0415
     from runner.own_code.template import time_limit_of  # noqa: PLC0415
     from xed_convert.files import atomic_write, check_writable  # noqa: PLC0415

@@ -6,7 +6,7 @@ Reading order:
 - `reading`: sources of code: text of both syntaxes, bytes, files, programs;
 - `counters` (configuration files of events);
 - parameters: `template` (sources with parameters), `sweep` (all values), `journal` (resumes a stopped sweep), `plot`;
-- `blocks`: basic blocks that read and write anywhere;
+- `blocks`: basic blocks that read and write anywhere, by `block_shapes` (decoded) and `block_rounds` (what times say);
 - `report` (text, JSON, CSV);
 - `analyzing`: for `uopscope analyze`.
 """

@@ -25,31 +25,20 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from iced_x86 import (
-    Decoder,
-    FlowControl,
-    InstructionInfoFactory,
-    Mnemonic,
-    OpAccess,
-    OpKind,
-    Register,
-    RegisterExt,
-)
-
-from generator.harness.style import LOOP_REGISTERS, State
+from generator.harness.style import State
 from generator.microbenchmark import Line, Microbenchmark
 from results.model import Status
 from runner.backend import CLOCK_COUNTERS, Conditions, Job, Repeat
 from runner.measuring.protocol import looks_quiet
 from runner.measuring.quiet import Patience, Repetitions, Watch
-from runner.own_code.code import MeasureError
+from runner.own_code.block_rounds import LEAST_ROUNDS, BlockProblem, BlockRounds, BlockTiming
+from runner.own_code.block_shapes import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from iced_x86 import Instruction
-
     from runner.backend import Backend, JobResult
+    from runner.own_code.block_shapes import BlockShape
 
 INITIAL_VALUE = 0x2324000
 """Value of registers and memory: INIT_VALUE of BHive's harness (github.com/ithemal/bhive, timing-harness/harness.c)."""
@@ -68,15 +57,13 @@ LOOP_INSTRUCTIONS, LOOP_GROWTH = 16, 4
 CODE_BYTES = 24 << 10
 """Of the larger size: what an L1 instruction cache of 32 KiB holds beside harness and calibration."""
 
-USUAL_ROUNDS, LEAST_ROUNDS = 8, 2
-"""Rounds that a block with and without memory has in any case: one in ten is slow for loads and stores. Half of them
-have to be undisturbed, since two or three may all be slow, or all fast.
+USUAL_ROUNDS = 8
+"""Rounds that a block with memory has in any case (`LEAST_ROUNDS` without): one in ten is slow for loads and stores.
+Half of them have to be undisturbed, since two or three may all be slow, or all fast.
 
 On a disturbed Ice Lake (load 11), two measurements agreed within 2% in 98.6% of 768 blocks with eight, and in 96.5%
 with six.
 """
-QUARTILE = 0.25
-"""Which round counts, as a share of them all from the fastest one on; between two rounds it is interpolated."""
 SHIFT = 37
 """Blocks by which the order is rotated from round to round, so that each round of a block is in another place."""
 PROBE_ROUNDS = 4
@@ -100,35 +87,12 @@ MOST_STEPS, SETTLED_COPIES = 100, 2
 """Instructions that are stepped through for accesses across cache lines; copies, if all addresses stay the same."""
 LOOP_ITERATIONS = 100
 
-AGREEMENT = 0.01
-"""Share of a block's cycles. A spread of no more needs no further rounds: it is half of what two measurements may
-differ by. One block in twelve needs more rounds."""
-STEADY = 0.04
-"""Share of a block's cycles. A block with a larger spread has no number. Of 512 blocks measured twice on an Ice Lake
-(load 22), 96.2% have one then, and 96.3% of these agree within 2%. With 0.1 it is 98.3% and 94.2%."""
-LEAST_CYCLES = 0.05
-"""Less cannot be: no core retires 20 instructions in a cycle."""
-
 
 class BlockMode(StrEnum):
     """How copies of a block are run."""
 
     UNROLLED = "unrolled"
     LOOP = "loop"
-
-
-class BlockProblem(StrEnum):
-    """Why a block has no number, or what may be wrong with the one that it has."""
-
-    NONE = ""
-    NOT_RUN = "it does not run to its end"
-    INDIRECT_BRANCH = "it leaves the block by an indirect branch"
-    NO_CODE = "there is no code"
-    NO_REGISTER = "no register is left to count the loop"
-    TOO_LONG = "it is too long for the instruction cache"
-    MISALIGNED = "an access crosses a cache line"
-    DISTURBED = "another thread used the same core"
-    UNSTEADY = "its rounds differ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,27 +115,6 @@ class BlockOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class BlockTiming:
-    """Core cycles per copy in one mode with their spread, or the reason why there are none.
-
-    `problem` is the kind of the reason, `reason` says it for people, with its figures. With cycles they are a remark;
-    of two, `problem` is the one about the rounds. `spread` is half the distance from the fastest round to the median
-    one, the sum for both sizes.
-    """
-
-    status: Status
-    cycles: float | None = None
-    spread: float | None = None
-    reason: str = ""
-    problem: BlockProblem = BlockProblem.NONE
-
-    @property
-    def ok(self) -> bool:
-        """Whether there is a number."""
-        return self.cycles is not None
-
-
-@dataclass(frozen=True, slots=True)
 class BlockResult:
     """What a block takes, by mode."""
 
@@ -184,59 +127,16 @@ class BlockResult:
         return self.timings[BlockMode.UNROLLED]
 
 
-@dataclass(frozen=True, slots=True)
-class BlockShape:
-    """What decoding a block says: how many instructions, whether any uses memory, a register that is left alone.
-
-    `moves`: addresses may be others in each copy. `problem`: why it cannot be measured.
-    """
-
-    instructions: int
-    free: str
-    uses_memory: bool = False
-    problem: BlockProblem = BlockProblem.NONE
-    moves: bool = False
-
-
 @dataclass(slots=True)
 class _Entry:
-    """A block in one mode while it is measured; `times` are the core cycles of its undisturbed rounds, by size."""
+    """A block in one mode while it is measured."""
 
     block: Microbenchmark
     shape: BlockShape
     mode: BlockMode
-    copies: tuple[int, int] = (0, 0)
-    iterations: int = 0
-    times: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
-    disturbed: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
-    rounds: int = 0
+    rounds: BlockRounds = field(default_factory=BlockRounds)
     timing: BlockTiming | None = None
     remark: str = ""
-
-
-def read_blocks(lines: Iterable[str], where: str) -> Iterator[bytes]:
-    """Yield the blocks of a table: the first column is code in hexadecimal; a first line without any is a header.
-
-    Raises:
-        MeasureError: a line has no code, and the message names it; or no line has.
-    """
-    hint = "one block per line, as in: 4801d8480fafd8"
-    is_empty = True
-    for number, line in enumerate(lines, 1):
-        text = line.partition(",")[0].strip().strip('"')
-        if not text:
-            continue
-        try:
-            code = bytes.fromhex(text)
-        except ValueError:
-            if number > 1:
-                message = f"{where}:{number}: {text[:60]!r} is not code in hexadecimal"
-                raise MeasureError(message, hint=hint) from None
-            continue
-        is_empty = False
-        yield code
-    if is_empty:
-        raise MeasureError(f"{where}: no line has a block", hint=hint)
 
 
 class BlockMeasurer:
@@ -297,12 +197,12 @@ class BlockMeasurer:
         self._try([entry for entry in entries if entry.timing is None])
         while active := [entry for entry in entries if entry.timing is None]:
             started = time.monotonic()
-            is_again = all(entry.rounds >= USUAL_ROUNDS for entry in active)
+            is_again = all(entry.rounds.count >= USUAL_ROUNDS for entry in active)
             self._run_round(active)
             self._watch.patience.count(time.monotonic() - started, is_again=is_again)
             for entry in active:
                 self._judge(entry)
-            without = [entry for entry in active if entry.timing is None and not all(entry.times)]
+            without = [entry for entry in active if entry.timing is None and not all(entry.rounds.times)]
             if self._quiet and 2 * len(without) > len(active):
                 self._watch.patience.wait(self._looks_quiet)
 
@@ -327,22 +227,22 @@ class BlockMeasurer:
         Simulated machines count exactly and have memory everywhere: there blocks run once, with unknown registers.
         """
         for entry in entries:
-            entry.copies = _copies(entry)
+            entry.rounds.copies = _copies(entry)
         jobs = [self._job(entry, 1, PROBE_ROUNDS) for entry in entries]
         repeat = Repeat(1, 3, self.options.time_limit_seconds)
         for entry, result in zip(entries, self.backend.run(jobs, self._clock, repeat), strict=True):
             if result.status is not Status.OK:
                 entry.timing = BlockTiming(result.status, reason=result.detail, problem=BlockProblem.NOT_RUN)
                 continue
-            entry.iterations = _iterations(entry, self._cycles(result.samples) / PROBE_ROUNDS)
+            entry.rounds.iterations = _iterations(entry, self._cycles(result.samples) / PROBE_ROUNDS)
             if self.info.is_model:
-                entry.iterations = LOOP_ITERATIONS if entry.mode is BlockMode.LOOP else 1
+                entry.rounds.iterations = LOOP_ITERATIONS if entry.mode is BlockMode.LOOP else 1
 
     def _job(self, entry: _Entry, size: int, iterations: int) -> Job:
         is_loop = entry.mode is BlockMode.LOOP
         if self.info.is_model:
             conditions = Conditions(loop_register=entry.shape.free if is_loop else "r15")
-            return Job(entry.block, entry.copies[size], LOOP_ITERATIONS if is_loop else 0, conditions=conditions)
+            return Job(entry.block, entry.rounds.copies[size], LOOP_ITERATIONS if is_loop else 0, conditions=conditions)
         conditions = Conditions(
             state=State.GIVEN if is_loop else State.AGAIN,
             loop_register=entry.shape.free if is_loop else "r15",
@@ -351,7 +251,7 @@ class BlockMeasurer:
             may_call=self.options.may_call,
             warm_up=0 if is_loop else min(WARM_UP, -(-iterations // WARM_UP_SHARE)),
         )
-        return Job(entry.block, entry.copies[size], iterations, conditions=conditions)
+        return Job(entry.block, entry.rounds.copies[size], iterations, conditions=conditions)
 
     def _run_round(self, active: Sequence[_Entry]) -> None:
         """Run both sizes of these blocks; the larger one first, which touches all pages that the smaller one does.
@@ -361,7 +261,7 @@ class BlockMeasurer:
         shift = SHIFT * self._rounds % len(active)
         self._rounds += 1
         active = [*active[shift:], *active[:shift]]
-        jobs = [self._job(entry, size, entry.iterations) for entry in active for size in (1, 0)]
+        jobs = [self._job(entry, size, entry.rounds.iterations) for entry in active for size in (1, 0)]
         repeat = Repeat(1, self._repetitions(), self.options.time_limit_seconds)
         results = iter(self.backend.run(jobs, self._clock, repeat))
         pairs = [(entry, next(results), next(results)) for entry in active]
@@ -382,7 +282,7 @@ class BlockMeasurer:
 
     def _take(self, entry: _Entry, large: JobResult, small: JobResult) -> None:
         """Take in one round of a block."""
-        entry.rounds += 1
+        entry.rounds.count += 1
         for result in (large, small):
             if result.status is not Status.OK:
                 entry.timing = BlockTiming(result.status, reason=result.detail, problem=BlockProblem.NOT_RUN)
@@ -393,16 +293,16 @@ class BlockMeasurer:
                 repetitions = Repetitions.of(samples)
                 is_quiet = self._quiet.count(repetitions) >= self.options.enough
                 samples = self._quiet.undisturbed(samples, repetitions, self.options.enough)
-            times = entry.times if is_quiet else entry.disturbed
+            times = entry.rounds.times if is_quiet else entry.rounds.disturbed
             times[size].append(self._cycles(samples))
         self._resize(entry)
 
     def _resize(self, entry: _Entry) -> None:
         """Start anew with more iterations where a run is far shorter than it should be: its trial run was disturbed."""
-        longest = max((time for times in (entry.times, entry.disturbed) for time in times[1]), default=TARGET_CYCLES)
-        if entry.rounds == 1 and not self.info.is_model and longest < TARGET_CYCLES / TOO_SHORT:
-            entry.iterations = _iterations(entry, longest / entry.iterations)
-            entry.times, entry.disturbed = ([], []), ([], [])
+        rounds = entry.rounds
+        longest = max((time for times in (rounds.times, rounds.disturbed) for time in times[1]), default=TARGET_CYCLES)
+        if rounds.count == 1 and not self.info.is_model and longest < TARGET_CYCLES / TOO_SHORT:
+            entry.rounds = BlockRounds(rounds.copies, _iterations(entry, longest / rounds.iterations), count=1)
 
     def _cycles(self, samples: Mapping[str, Sequence[int]]) -> float:
         """Return the core cycles of a run: the mean between the quartiles, which few odd repetitions move little."""
@@ -414,14 +314,14 @@ class BlockMeasurer:
         """Decide whether a block is done."""
         if entry.timing is not None:
             return
+        rounds = entry.rounds
         usual = USUAL_ROUNDS if entry.shape.uses_memory and not self.info.is_model else LEAST_ROUNDS
-        quiet = min(map(len, entry.times))
-        found = _difference(entry, entry.times) if entry.rounds >= usual and quiet >= usual // 2 else None
-        if found and found[1] <= AGREEMENT * found[0] and found[0] >= LEAST_CYCLES:
-            problem = BlockProblem.MISALIGNED if entry.remark else BlockProblem.NONE
-            entry.timing = BlockTiming(Status.OK, *found, entry.remark, problem)
-        elif entry.rounds >= (self.options.rounds if self._watch.patience.is_left else USUAL_ROUNDS):
-            entry.timing = _timing_after_all_rounds(entry)
+        if rounds.count >= usual and min(map(len, rounds.times)) >= usual // 2:
+            entry.timing = rounds.agreed_timing(entry.remark)
+        if entry.timing is None and rounds.count >= (
+            self.options.rounds if self._watch.patience.is_left else USUAL_ROUNDS
+        ):
+            entry.timing = rounds.last_timing(entry.remark)
 
     def _looks_quiet(self) -> bool:
         return looks_quiet(self._watch, self.backend, self.options.time_limit_seconds)
@@ -445,45 +345,6 @@ def _middle(samples: Sequence[int]) -> float:
     cut = max(len(ordered) // 4, int(len(ordered) > 2))
     inner = ordered[cut : len(ordered) - cut]
     return sum(inner) / len(inner) if inner else 0.0
-
-
-def _difference(entry: _Entry, times: Sequence[Sequence[float]]) -> tuple[float, float] | None:
-    """Return cycles per copy by the lower quartile of the rounds of each size, and their spread; None: too few."""
-    small, large = map(sorted, times)
-    if len(small) < LEAST_ROUNDS or len(large) < LEAST_ROUNDS:
-        return None
-    few, many = entry.copies
-    scale = (many - few) * entry.iterations
-    distance = sum(each[len(each) // 2] - each[0] for each in (small, large)) / 2
-    return (_quartile(large) - _quartile(small)) / scale, distance / scale
-
-
-def _quartile(ordered: Sequence[float]) -> float:
-    """Return the lower quartile of ordered times."""
-    whole, part = divmod(QUARTILE * (len(ordered) - 1), 1)
-    low, high = ordered[int(whole)], ordered[int(whole) + 1]
-    return low + part * (high - low)
-
-
-def _timing_after_all_rounds(entry: _Entry) -> BlockTiming:
-    """Return the number of a block whose rounds do not agree well, with a remark, or the reason why it has none."""
-    found = _difference(entry, entry.times)
-    remark, problem = "unsteady", BlockProblem.UNSTEADY
-    if found is not None and found[1] <= AGREEMENT * found[0]:
-        remark = f"only {min(map(len, entry.times))} of {entry.rounds} rounds were undisturbed"
-        problem = BlockProblem.DISTURBED
-    if found is None:
-        found = _difference(entry, [[*quiet, *rest] for quiet, rest in zip(entry.times, entry.disturbed, strict=True)])
-        remark, problem = "another thread used the same core all the time", BlockProblem.DISTURBED
-    if found is None or found[0] < LEAST_CYCLES or found[1] > STEADY * found[0]:
-        disturbed = max(map(len, entry.disturbed))
-        reason = f"disturbed: another thread used the same core in {disturbed} of {entry.rounds} rounds"
-        problem = BlockProblem.DISTURBED
-        if 2 * disturbed <= entry.rounds:
-            reason = f"unsteady: the faster half of {entry.rounds} rounds is over {STEADY:.0%} apart"
-            problem = BlockProblem.UNSTEADY
-        return BlockTiming(Status.UNCLEAN, reason=reason, problem=problem)
-    return BlockTiming(Status.OK, *found, "; ".join(filter(None, (entry.remark, remark))), problem)
 
 
 def _copies(entry: _Entry) -> tuple[int, int]:
@@ -510,35 +371,3 @@ def _refusal(entry: _Entry) -> BlockTiming | None:
             problem=BlockProblem.TOO_LONG,
         )
     return BlockTiming(Status.REFUSED, reason=problem.value, problem=problem) if problem else None
-
-
-_FACTORY = InstructionInfoFactory()
-_WRITES = {OpAccess.WRITE, OpAccess.COND_WRITE, OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE}
-_NUMBERS = {getattr(Register, name.upper()): name for name in LOOP_REGISTERS}
-
-
-def shape_of(code: bytes) -> BlockShape:
-    """Decode a block; what iced-x86 does not know may still run, so it is no reason to refuse it."""
-    count, used, uses_memory = 0, set(), False
-    addressed, moved = set(), set()
-    for instruction in Decoder(64, code):
-        count += 1
-        if instruction.is_invalid:
-            continue
-        if instruction.flow_control in {FlowControl.RETURN, FlowControl.INDIRECT_BRANCH, FlowControl.INDIRECT_CALL}:
-            return BlockShape(count, "", problem=BlockProblem.INDIRECT_BRANCH)
-        info = _FACTORY.info(instruction)
-        used |= {RegisterExt.full_register(one.register) for one in info.used_registers()}
-        uses_memory |= bool(info.used_memory())
-        addressed |= {RegisterExt.full_register(reg) for one in info.used_memory() for reg in (one.base, one.index)}
-        if not _settles(instruction):
-            moved |= {RegisterExt.full_register(one.register) for one in info.used_registers() if one.access in _WRITES}
-    if not count:
-        return BlockShape(0, "", problem=BlockProblem.NO_CODE)
-    free = next((name for number, name in _NUMBERS.items() if number not in used), "")
-    return BlockShape(count, free, uses_memory, moves=bool(addressed & moved))
-
-
-def _settles(instruction: Instruction) -> bool:
-    """Return whether what an instruction writes is the same in each copy: a constant, or what memory holds."""
-    return instruction.mnemonic == Mnemonic.MOV and instruction.op1_kind != OpKind.REGISTER

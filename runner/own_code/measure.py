@@ -32,7 +32,8 @@ from runner.backend import (
 from runner.measuring.aggregate import BESIDE
 from runner.measuring.calibration import steadied
 from runner.measuring.protocol import Measurer, Options
-from runner.own_code.blocks import BlockMeasurer, BlockMode, BlockOptions, shape_of
+from runner.own_code.block_shapes import shape_of
+from runner.own_code.blocks import BlockMeasurer, BlockMode, BlockOptions
 from runner.own_code.code import MeasureError, check_body, lines_of
 from runner.own_code.counters import CounterChoice, CountsOwnEvents
 from runner.refusals import check_code

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from analysis.prediction import Tools
     from results.model import Provenance
     from runner.backend import Backend
-    from runner.own_code.blocks import BlockTiming
+    from runner.own_code.block_rounds import BlockTiming
 
 JUMPS = (FlowControl.CONDITIONAL_BRANCH, FlowControl.UNCONDITIONAL_BRANCH)
 """Direct ones, LOOP and JRCXZ among them."""

@@ -10,14 +10,8 @@ from results.model import Status
 from runner.backend import Conditions, Job, Repeat
 from runner.backends.registry import open_backend
 from runner.backends.tsc import TscBackend
-from runner.own_code.blocks import (
-    INITIAL_VALUE,
-    BlockMeasurer,
-    BlockMode,
-    BlockOptions,
-    BlockProblem,
-    BlockResult,
-)
+from runner.own_code.block_rounds import BlockProblem
+from runner.own_code.blocks import INITIAL_VALUE, BlockMeasurer, BlockMode, BlockOptions, BlockResult
 from tests.attempts import undisturbed
 from tests.nonempty import some
 
