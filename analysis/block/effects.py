@@ -68,15 +68,15 @@ class InstructionEffects:
     variant from starting, or of all that share the `unit` ("": no others do).
     """
 
-    outputs: tuple[Output, ...]
-    port_masks: tuple[tuple[int, int], ...]
-    fused_masks: tuple[tuple[int, int], ...]
     slots: int
-    divider_cycles: int
-    occupies: Fraction
     fetched: Fetched | None
     opcode_offset: int
-    pointer: str
+    outputs: tuple[Output, ...] = ()
+    port_masks: tuple[tuple[int, int], ...] = ()
+    fused_masks: tuple[tuple[int, int], ...] = ()
+    divider_cycles: int = 0
+    occupies: Fraction = Fraction(0)
+    pointer: str = ""
     """The base register of a load that may be fast if a load made the base ("": it is none)."""
     moves_stack: bool = False
     """Whether the stack engine changes RSP."""
@@ -105,29 +105,29 @@ def effects_of(one: Compiled | None, data: bytes) -> InstructionEffects:
     if one is None or one.uops is None:
         fetched = one.fetched if one is not None else None
         unknown = fetched or Fetched((len(data),), usual_decoding(1), opcode_offsets=(opcode,))
-        return InstructionEffects((), (), (), 1, 0, Fraction(0), unknown, opcode, pointer="")
+        return InstructionEffects(slots=1, fetched=unknown, opcode_offset=opcode)
     if one.eliminated_share[0]:  # bounds take every move that can be eliminated as eliminated
         one = replace(one, uops=tuple(replace(uop, ports=(), latency=0) for uop in one.uops))
-    outputs = _outputs(one)
     uops = one.uops or ()
     masks = [sum(1 << port for port in uop.ports) for uop in uops if uop.ports]
     jumps = one.variant.category in BRANCHES
+    read = [place for uop in uops for place in uop.reads if isinstance(place, str)]
     return InstructionEffects(
-        outputs,
-        tuple(Counter(masks).items()),
-        tuple(Counter(masks[:-1]).items()),
-        one.slots,
-        sum(uop.divider_cycles for uop in uops),
-        Fraction(0) if jumps else Fraction(one.unit_ticks, TICKS),
-        one.fetched,
-        opcode,
-        _pointer(one),
-        _moves_stack(one),
-        not one.stack_change and any(STACK_POINTER in (*uop.reads, *uop.writes) for uop in uops),
-        reads_stack_pointer(one.variant, one.values),
-        tuple(dict.fromkeys(place for uop in uops for place in uop.reads if isinstance(place, str) and place in FLAGS)),
-        one.unit,
-        _loads(one),
+        slots=one.slots,
+        fetched=one.fetched,
+        opcode_offset=opcode,
+        outputs=_outputs(one),
+        port_masks=tuple(Counter(masks).items()),
+        fused_masks=tuple(Counter(masks[:-1]).items()),
+        divider_cycles=sum(uop.divider_cycles for uop in uops),
+        occupies=Fraction(0) if jumps else Fraction(one.unit_ticks, TICKS),
+        pointer=_pointer(one),
+        moves_stack=_moves_stack(one),
+        uses_stack_pointer=not one.stack_change and any(STACK_POINTER in (*uop.reads, *uop.writes) for uop in uops),
+        reads_stack_pointer=reads_stack_pointer(one.variant, one.values),
+        flags_read=tuple(dict.fromkeys(place for place in read if place in FLAGS)),
+        unit=one.unit,
+        loads=_loads(one),
     )
 
 

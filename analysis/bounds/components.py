@@ -133,34 +133,32 @@ class Analyzer:
         if running is Running.UNROLLED and block.is_loop:
             raise AnalysisError("code that ends with a jump back cannot run unrolled", hint="leave out the jump")
         loop = running is Running.LOOP or (running is Running.AUTO and block.is_loop)
-        found = self._front_end(block, loop=loop)
         followed = self.follower.follow(block.items, int(loop))
-        found |= self._back_end(block, followed)
-        units = self._units(block, followed)
-        unit = max(units, key=units.__getitem__, default="")
-        if unit:
-            found[Component.UNIT] = units[unit]
-        counts = block.uops_by_ports
-        cycles, full = fullest(counts)
-        found[Component.PORTS] = cycles
-        names = self.machine.parameters.port_names
         nodes = graph_of(block, followed.forwardings, self.core)
         search = search_slowest(nodes)
-        cycle = search.cycle
-        found[Component.DEPENDENCIES] = cycle.ratio if cycle is not None else Fraction(0)
+        counts = block.uops_by_ports
+        port_cycles, full = fullest(counts)
+        units = self._units(block, followed)
+        unit = max(units, key=units.__getitem__, default="")
+        found = self._front_end(block, loop=loop) | self._back_end(block, followed)
+        if unit:
+            found[Component.UNIT] = units[unit]
+        found[Component.PORTS] = port_cycles
+        found[Component.DEPENDENCIES] = search.cycle.ratio if search.cycle is not None else Fraction(0)
+        names = self.machine.parameters.port_names
         return Bounds(
             block,
             Running.LOOP if loop else Running.UNROLLED,
             found,
-            frozenset(name for number, name in enumerate(names) if full >> number & 1),
-            sum(count for mask, count in counts.items() if not mask & ~full),
-            nodes,
-            cycle,
-            counts,
-            names,
-            search.complete,
-            unit,
-            followed,
+            full=frozenset(name for number, name in enumerate(names) if full >> number & 1),
+            full_uops=sum(count for mask, count in counts.items() if not mask & ~full),
+            nodes=nodes,
+            cycle=search.cycle,
+            port_masks=counts,
+            port_names=names,
+            searched=search.complete,
+            unit=unit,
+            followed=followed,
         )
 
     def _front_end(self, block: Block, *, loop: bool) -> dict[Component, Fraction]:

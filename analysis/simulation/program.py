@@ -19,9 +19,11 @@ The steps of an instruction are made once. They differ from those of a microbenc
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
 
 from analysis.block.pointers import has_chain_of_loads, quick_loads
 from analysis.bounds.components import (
@@ -52,7 +54,7 @@ from simulator.instructions.locations import high_byte_of
 from simulator.instructions.stack_pointer import STACK_POINTER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from analysis.block.addresses import Followed, ForwardedLoad
     from analysis.block.code import Block, Item
@@ -126,8 +128,22 @@ class _Template:
     alone: tuple[CoreStep, ...]
 
 
-_TemplateKey = tuple["Item", "Item | None", frozenset[str], int, tuple[tuple[str, int], ...], bool]
-"""What a template is made of (`Programs._template`)."""
+class _TemplateKey(NamedTuple):
+    """All that the steps of an instruction depend on, but for the stores that its loads read from.
+
+    - `jump`: the jump that is fused with it (None: there is none).
+    - `flags_read`: the flags that the block reads.
+    - `longer`: by how many core cycles its loads take longer than usual.
+    - `units`: the units that it occupies besides its own: names, and ticks.
+    - `queued`: whether its loads take entries of the load queue.
+    """
+
+    item: Item
+    jump: Item | None
+    flags_read: frozenset[str]
+    longer: int
+    units: tuple[tuple[str, int], ...]
+    queued: bool
 
 
 class Programs:
@@ -190,7 +206,7 @@ class Programs:
 
     def _templates_of(self, block: Block, followed: Followed) -> list[tuple[int, _Template]]:
         far = followed.reached.far
-        besides = self._besides(block, followed)
+        besides = self._units_besides(block, followed)
         read = flags_read(block.items)
         quick = quick_loads(block.items, followed.forwardings) if self._fast else set()
         queued = self._core is not None and self._core.load_queue is not None and has_chain_of_loads(block.items)
@@ -202,61 +218,46 @@ class Programs:
             jump = block.items[position + 1] if fused[position] else None
             longer = self.page_cycles if position in far else -1 if position in quick else 0
             paths = item.compiled.data_paths if block.is_wide and item.compiled is not None else ()
-            key = (item, jump, read, longer, (*paths, *besides.get(position, ())), queued)
+            key = _TemplateKey(item, jump, read, longer, (*paths, *besides[position]), queued)
             template = self._templates.get(key)
             if template is None:
-                template = self._templates[key] = self._template(*key)
+                template = self._templates[key] = self._template(key)
             found.append((position, template))
         return found
 
-    def _besides(self, block: Block, followed: Followed) -> dict[int, list[tuple[str, int]]]:
+    def _units_besides(self, block: Block, followed: Followed) -> defaultdict[int, list[tuple[str, int]]]:
         """Return further units that instructions occupy, by position: their names, and ticks."""
-        found: dict[int, list[tuple[str, int]]] = {}
-        if followed.commit_cycles:
-            stores = [n for n, item in enumerate(block.items) if any(o.stored for o in item.effects.outputs)]
-            for position in stores:
-                found[position] = [("way into the cache", round(followed.commit_cycles * TICKS / len(stores)))]
-        if new := new_address_cycles(self._core, followed):
-            for position in followed.reached.moving:
-                found.setdefault(position, []).append(
-                    (NEW_ADDRESSES, round(new * TICKS / len(followed.reached.moving)))
-                )
+        found: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
+
+        def share(name: str, cycles: Fraction, positions: Collection[int]) -> None:
+            for position in positions if cycles else ():
+                found[position].append((name, round(cycles * TICKS / len(positions))))
+
+        stores = [n for n, item in enumerate(block.items) if any(o.stored for o in item.effects.outputs)]
+        share("way into the cache", followed.commit_cycles, stores)
+        share(NEW_ADDRESSES, new_address_cycles(self._core, followed), followed.reached.moving)
         for position, changing in transition_cycles(self._core, block).items():
-            found.setdefault(position, []).append((Component.TRANSITIONS.value, changing * TICKS))
+            share(Component.TRANSITIONS.value, Fraction(changing), [position])
         for position, (name, cycles) in forwarding_units(self._core, followed).items():
-            found.setdefault(position, []).append((name, round(cycles * TICKS)))
+            share(name, cycles, [position])
         return found
 
-    def _template(
-        self,
-        item: Item,
-        jump: Item | None,
-        read: frozenset[str],
-        longer: int,
-        paths: tuple[tuple[str, int], ...],
-        queued: bool,
-    ) -> _Template:
-        """Make the steps of an instruction and of the jump that is fused with it.
-
-        - `read`: the flags that the block reads.
-        - `longer`: by how many core cycles its loads take longer than usual.
-        - `paths`: the units that it occupies: names, and ticks.
-        - `queued`: whether its loads take entries of the load queue.
-        """
+    def _template(self, key: _TemplateKey) -> _Template:
+        """Make the steps of an instruction and of the jump that is fused with it."""
+        item, jump = key.item, key.jump
         one = item.compiled
         if one is None or one.uops is None:
             steps = self._unknown(item)
             return _Template(steps, steps)
-        moves = item.effects.moves_stack
-        uops = [self._adapted(uop, read, moves_stack=moves, longer=longer) for uop in one.uops]
+        uops = [self._adapted(uop, key) for uop in one.uops]
         code = [replace(one, uops=_needed(uops), stack_change=0)]
         if jump is not None and jump.compiled is not None:
             code.append(jump.compiled)
         steps = tuple(steps_of(code, self._numbering))
-        units = [CoreStep(UNIT, latency=ticks, targets=(self._numbering.of(name),)) for name, ticks in paths]
+        units = [CoreStep(UNIT, latency=ticks, targets=(self._numbering.of(name),)) for name, ticks in key.units]
         begin = 1 if self._fetches else 0
         merges = [step for register in item.effects.merged for step in self._merge(register)]
-        entries = self._entries(item) if queued else ()
+        entries = self._entries(item) if key.queued else ()
         steps = (*steps[:begin], *merges, *units, *entries, *steps[begin:])
         return _Template(steps, tuple([self._placed(step, (), ()) for step in steps]))
 
@@ -272,17 +273,19 @@ class Programs:
         place = CoreStep(NO_PORT, slot=1, retiring=1)
         return (fetch, place) if self._fetches else (place,)
 
-    def _adapted(self, uop: LocatedUop, read: frozenset[str], *, moves_stack: bool, longer: int) -> LocatedUop:
+    def _adapted(self, uop: LocatedUop, key: _TemplateKey) -> LocatedUop:
         """Return a µop with names for its locations in memory, without writes of flags that nothing reads."""
         reads = tuple(LOADED if isinstance(place, tuple) else place for place in uop.reads)
+        moved = key.item.effects.moves_stack
         writes: list[Location] = []
         for place in uop.writes:
             if isinstance(place, tuple):
                 writes.append(STORED)
-            elif (place in read or place not in FLAGS) and not (moves_stack and place == STACK_POINTER):
+            elif (place in key.flags_read or place not in FLAGS) and not (moved and place == STACK_POINTER):
                 writes.append(place)
-        loads = longer and uop.ports and self.load_ports.issuperset(uop.ports) and uop.latency > 1
-        return replace(uop, reads=reads, writes=tuple(writes), latency=uop.latency + longer if loads else uop.latency)
+        loads = uop.ports and self.load_ports.issuperset(uop.ports) and uop.latency > 1
+        latency = uop.latency + key.longer if loads else uop.latency
+        return replace(uop, reads=reads, writes=tuple(writes), latency=latency)
 
     def _placed(self, step: CoreStep, loaded: tuple[int, ...], stored: tuple[int, ...]) -> CoreStep:
         """Return a step with the locations that its instruction loads from and stores to, in place of their names."""
