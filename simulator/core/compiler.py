@@ -29,7 +29,6 @@ from xed_convert.model import MemoryAddress, OperandKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from results.machine.constants import CoreConstants
     from results.machine.graph import Behaviour, Uop
     from simulator.machines.machine import MachineModel
     from xed_convert.model import InstructionVariant, Operand, OperandValue
@@ -154,136 +153,11 @@ def unfused_jumps() -> dict[str, frozenset[str]]:
     return {iclass: frozenset(jumps.split()) for iclass, jumps, _ in rows}
 
 
-def compile_instruction(
-    variant: InstructionVariant, values: Mapping[int, OperandValue], machine: MachineModel, data: bytes = b""
-) -> Compiled:
-    """Return an instruction with the locations of its µops; `data` are its bytes, which only the front end needs."""
-    size_bytes = len(data)
-    behaviour = machine.executes(variant)
-    turn = sum(
-        {"X87PUSH": -1, "X87POP": 1, "X87POP2": 2}.get(o.registers[0], 0) for o in variant.operands if o.registers
-    )
-    if behaviour is None:
-        return Compiled(variant, values, size_bytes, None, 1, stack_turn=turn)
-    if behaviour.same_register is not None and (
-        _same_register(variant, values) or _has_high_alias(variant, values, machine)
-    ):
-        behaviour = behaviour.same_register
-    indexed = [index for index, value in values.items() if isinstance(value, MemoryAddress) and value.index]
-    if behaviour.indexed is not None and indexed:
-        behaviour = behaviour.indexed
-    uops = tuple(with_index(uop, indexed, machine.parameters.no_index) for uop in behaviour.uops)
-    uops = _with_complex_addresses(uops, variant, values, machine.parameters.front)
-    uops = _with_stack_pointer(uops, variant, values, machine)
-    updates = int(_updates_stack_pointer(variant, values, machine.parameters.front))
-    apart = bool(machine.parameters.merge_ports)
-    locator = _Locator(variant, values, pushed=turn < 0, apart=apart)
-    port_index = {port: number for number, port in enumerate(machine.parameters.ports)}
-    by_task = machine.parameters.by_task
-    located = tuple(_located(uop, locator, port_index, by_task=by_task) for uop in uops)
-    one = Compiled(
-        variant,
-        values,
-        size_bytes,
-        located,
-        max(1, min(behaviour.slots + updates, machine.parameters.reorder_buffer)),  # more could never retire together
-        behaviour.eliminated_share,
-        locator.stack_change,
-        locator.resets_stack(),
-        turn,
-        _fuses(variant, values, behaviour, machine),
-        behaviour.fuses_with,
-        max(round(behaviour.occupies * TICKS), updates * TICKS),
-        _shared_unit(variant, behaviour, machine.parameters.front, updates=bool(updates)),
-        _fetched(variant, values, behaviour, data, machine),
-        uneliminated=tuple(sorted(port_index[port] for port in behaviour.uneliminated)),
-        partial=locator.partial_access(located),
-        domain=domain_of(variant, machine.parameters.bypass) if machine.parameters.bypass else "",
-        data_paths=_paths_of_data(variant, uops, machine.parameters.front),
-        is_wide=machine.parameters.front is not None and _limits(variant, machine.parameters.front),
-    )
-    if all(uop.fast is None for uop in uops):
-        return one
-    fast = tuple(_located(_hurried(uop), locator, port_index, by_task=by_task) for uop in uops)
-    return replace(one, fast_form=replace(one, uops=fast))
-
-
-def _shared_unit(
-    variant: InstructionVariant, behaviour: Behaviour, core: CoreConstants | None, *, updates: bool
-) -> str:
-    """Return the unit that an instruction shares with others, if its ports do not explain its throughput ("": none).
-
-    `updates`: a µop brings RSP up to date before it.
-    """
-    if not behaviour.occupies:
-        return STACK_ENGINE if updates else ""
-    return "" if core is None else transfer_unit(variant, core) or ""
-
-
-def _paths_of_data(
-    variant: InstructionVariant, uops: Sequence[Uop], core: CoreConstants | None
-) -> tuple[tuple[str, int], ...]:
-    """Return the ticks for which an instruction occupies data paths, by the name of the unit."""
-    if core is None:
-        return ()
-    ways = {DATA_PATHS[kind]: cycles for kind, cycles in data_paths(variant, uops, core).items()}
-    ways |= access_units(variant, core)
-    return tuple((name, round(cycles * TICKS)) for name, cycles in ways.items())
-
-
-def _limits(variant: InstructionVariant, core: CoreConstants) -> bool:
-    """Whether data paths can limit an instruction although its ports do not."""
-    return is_wide(variant, core) or bool(access_units(variant, core))
-
-
 STACK_ENGINE = "stack engine"
 """The unit that brings RSP up to date for one instruction after another."""
 
 HIGH_ALIASES = frozenset({"SPL", "BPL", "SIL", "DIL", "R12B", "R13B", "R14B", "R15B"})
 """Low bytes of the registers whose number is that of AH, CH, DH or BH without REX."""
-
-
-def _has_high_alias(variant: InstructionVariant, values: Mapping[int, OperandValue], machine: MachineModel) -> bool:
-    """Whether rename does not eliminate a MOVZX because its source has the number of a high byte."""
-    core = machine.parameters.front
-    if core is None or core.elimination.high_aliases or variant.iclass != "MOVZX":
-        return False
-    return not HIGH_ALIASES.isdisjoint(value for value in values.values() if isinstance(value, str))
-
-
-def _fetched(
-    variant: InstructionVariant,
-    values: Mapping[int, OperandValue],
-    behaviour: Behaviour,
-    data: bytes,
-    machine: MachineModel,
-) -> Fetched | None:
-    """Return what the front end sees of an instruction, None if there is none.
-
-    A prefix 66 changes the length of an instruction with an immediate of 16 bits (Intel's Optimization Reference
-    Manual, section on length-changing prefixes). POP R12 is encoded like POP RSP but for a prefix, so only the first
-    decoder takes it (Abel and Reineke, uiCA, ICS 2022, and its artifact). The bytes show both; a variant does not.
-    """
-    core = machine.parameters.front
-    if core is None or core.front_end is None:
-        return None
-    named = behaviour.fuses_with
-    jump = variant.category in BRANCHES
-    opcode = opcode_offset(data)
-    decoding = behaviour.decoding or usual_decoding(behaviour.slots, core.front_end)
-    if variant.iclass == "POP" and data[opcode : opcode + 1] == POP_STACK_POINTER:
-        decoding = replace(decoding, complex=True, simple=0 if core.front_end.pop_ends_group else None)
-    wide = any(o.kind is OperandKind.IMMEDIATE and o.width_bits == 16 for o in variant.operands)
-    return Fetched(
-        (len(data),),
-        decoding,
-        wide and OPERAND_SIZE in data[: prefix_bytes(data)],
-        _fuses(variant, values, behaviour, machine) if named is None else bool(named),
-        jump,
-        _jumped(variant, values) if jump else None,
-        (opcode,),
-    )
-
 
 BRANCHES = ("COND_BR", "UNCOND_BR", "CALL", "RET")
 """Categories of all branches."""
@@ -291,15 +165,193 @@ BRANCHES = ("COND_BR", "UNCOND_BR", "CALL", "RET")
 POP_STACK_POINTER = b"\x5c"
 """The opcode of POP RSP, and with REX.B of POP R12."""
 
+STACK_TURNS = {"X87PUSH": -1, "X87POP": 1, "X87POP2": 2}
+"""By how many places the x87 stack turns, by the operand that says so."""
 
-def _jumped(variant: InstructionVariant, values: Mapping[int, OperandValue]) -> int | None:
-    """Return how far a jump leads if it is taken: a conditional one is if it leads back, since it ends a loop."""
-    for operand in variant.operands:
-        if operand.kind is OperandKind.RELATIVE_BRANCH:
-            distance = values.get(operand.index, 0)
-            taken = variant.category != "COND_BR" or (isinstance(distance, int) and distance < 0)
-            return distance if taken and isinstance(distance, int) else None
-    return None
+
+def compile_instruction(
+    variant: InstructionVariant, values: Mapping[int, OperandValue], machine: MachineModel, data: bytes = b""
+) -> Compiled:
+    """Return an instruction with the locations of its µops; `data` are its bytes, which only the front end needs."""
+    behaviour = machine.executes(variant)
+    if behaviour is None:
+        return Compiled(variant, values, len(data), None, 1, stack_turn=_stack_turn(variant))
+    return _Compiler(variant, values, machine, data, behaviour).compiled()
+
+
+def _stack_turn(variant: InstructionVariant) -> int:
+    return sum(STACK_TURNS.get(o.registers[0], 0) for o in variant.operands if o.registers)
+
+
+class _Compiler:
+    """Compiles one instruction for one machine. `core` are the constants of a core with a front end (None: none)."""
+
+    def __init__(
+        self,
+        variant: InstructionVariant,
+        values: Mapping[int, OperandValue],
+        machine: MachineModel,
+        data: bytes,
+        behaviour: Behaviour,
+    ) -> None:
+        self.variant, self.values, self.data = variant, values, data
+        self.parameters, self.core = machine.parameters, machine.parameters.front
+        self.indexed = [index for index, value in values.items() if isinstance(value, MemoryAddress) and value.index]
+        self.behaviour = self._of_operands(behaviour)
+        core = self.core
+        # A µop brings RSP up to date before it
+        self.updates = core is not None and core.updates_for_values and reads_stack_pointer(variant, values)
+
+    def compiled(self) -> Compiled:
+        """Return what the core executes."""
+        variant, behaviour, parameters = self.variant, self.behaviour, self.parameters
+        turn = _stack_turn(variant)
+        locator = _Locator(variant, self.values, pushed=turn < 0, apart=bool(parameters.merge_ports))
+        port_index = {port: number for number, port in enumerate(parameters.ports)}
+        uops = self._uops()
+        located = self._located(uops, locator, port_index)
+        updates = int(self.updates)
+        one = Compiled(
+            variant,
+            self.values,
+            len(self.data),
+            located,
+            max(1, min(behaviour.slots + updates, parameters.reorder_buffer)),  # more could never retire together
+            behaviour.eliminated_share,
+            locator.stack_change,
+            locator.resets_stack(),
+            turn,
+            self._fuses(),
+            behaviour.fuses_with,
+            max(round(behaviour.occupies * TICKS), updates * TICKS),
+            self._unit(),
+            self._fetched(),
+            uneliminated=tuple(sorted(port_index[port] for port in behaviour.uneliminated)),
+            partial=locator.partial_access(located),
+            domain=domain_of(variant, parameters.bypass) if parameters.bypass else "",
+            data_paths=self._data_paths(uops),
+            is_wide=self.core is not None and (is_wide(variant, self.core) or bool(access_units(variant, self.core))),
+        )
+        if all(uop.fast is None for uop in uops):
+            return one
+        fast = self._located([_hurried(uop) for uop in uops], locator, port_index)
+        return replace(one, fast_form=replace(one, uops=fast))
+
+    def _of_operands(self, behaviour: Behaviour) -> Behaviour:
+        """Return what the machine does with these operands: one register several times, an index, or neither."""
+        if behaviour.same_register is not None and (self._is_same_register() or self._has_high_alias()):
+            behaviour = behaviour.same_register
+        return behaviour.indexed if behaviour.indexed is not None and self.indexed else behaviour
+
+    def _is_same_register(self) -> bool:
+        """Whether all explicit register operands that are read are one register: two at least, or one and the result.
+
+        A high byte shares no bit with the low one, so BH and BL are two.
+        """
+        explicit = self.variant.explicit_registers
+        names = {o.index: str(self.values[o.index]) for o in explicit if o.index in self.values}
+        places = {index: name if is_high_byte(name) else location_of(name) for index, name in names.items()}
+        read = [places[o.index] for o in explicit if o.read and o.index in places]
+        every = read if len(read) > 1 else list(places.values())
+        return bool(read) and len(every) > 1 and len(set(every)) == 1
+
+    def _has_high_alias(self) -> bool:
+        """Whether rename does not eliminate a MOVZX because its source has the number of a high byte."""
+        if self.core is None or self.core.elimination.high_aliases or self.variant.iclass != "MOVZX":
+            return False
+        return not HIGH_ALIASES.isdisjoint(value for value in self.values.values() if isinstance(value, str))
+
+    def _uops(self) -> tuple[Uop, ...]:
+        """Return its µops with the ports and latencies that they have with these operands."""
+        uops = tuple(with_index(uop, self.indexed, self.parameters.no_index) for uop in self.behaviour.uops)
+        return self._with_stack_pointer(self._with_complex_addresses(uops))
+
+    def _with_complex_addresses(self, uops: tuple[Uop, ...]) -> tuple[Uop, ...]:
+        """Return µops of which loads take longer if their address is complex, on cores where that is so."""
+        if self.core is None or not self.core.memory.complex_address_cycles:
+            return uops
+        loaded = {one.index for one in self.variant.operands if one.kind is OperandKind.MEMORY and one.read}
+        late = {index for index in loaded if _is_complex(self.values.get(index))}
+        return tuple(with_later_loads(uop, late, self.core.memory.complex_address_cycles) for uop in uops)
+
+    def _with_stack_pointer(self, uops: tuple[Uop, ...]) -> tuple[Uop, ...]:
+        """Return a move with a port if it is from the stack pointer, on cores where rename does not eliminate that."""
+        named = self.core.elimination.stack_pointer if self.core is not None else ()
+        is_move = [(uop.ports, uop.latency, uop.kind) for uop in uops] == [(frozenset(), 0, UopKind.COMPUTE)]
+        if not named or not is_move or not copies_stack_pointer(self.variant, self.values):
+            return uops
+        letters = dict(zip(self.parameters.port_names, self.parameters.ports, strict=True))
+        if not letters.keys() >= set(named):
+            return uops
+        return (replace(uops[0], ports=frozenset(letters[name] for name in named), latency=1),)
+
+    def _located(self, uops: Iterable[Uop], locator: _Locator, port_index: Mapping[str, int]) -> tuple[LocatedUop, ...]:
+        by_task = self.parameters.by_task
+        return tuple(_located(uop, locator, port_index, by_task=by_task) for uop in uops)
+
+    def _unit(self) -> str:
+        """Return the unit that it shares with others, if its ports do not explain its throughput ("": none)."""
+        if not self.behaviour.occupies:
+            return STACK_ENGINE if self.updates else ""
+        return "" if self.core is None else transfer_unit(self.variant, self.core) or ""
+
+    def _data_paths(self, uops: Sequence[Uop]) -> tuple[tuple[str, int], ...]:
+        """Return the ticks for which it occupies data paths, by the name of the unit."""
+        if self.core is None:
+            return ()
+        ways = {DATA_PATHS[kind]: cycles for kind, cycles in data_paths(self.variant, uops, self.core).items()}
+        ways |= access_units(self.variant, self.core)
+        return tuple((name, round(cycles * TICKS)) for name, cycles in ways.items())
+
+    def _fuses(self) -> bool:
+        """Whether a conditional jump can fuse with it.
+
+        Measurements decide, if there are any. Else its mnemonic must be one that fuses. In both cases it must not be
+        RIP-relative; by the general rule it must not write memory, or have memory with an immediate.
+        """
+        kinds = {o.kind for o in self.variant.operands}
+        relative = any(isinstance(value, MemoryAddress) and value.base == "RIP" for value in self.values.values())
+        writes_memory = any(o.kind is OperandKind.MEMORY and o.written for o in self.variant.operands)
+        memory_and_immediate = {OperandKind.MEMORY, OperandKind.IMMEDIATE} <= kinds
+        if self.behaviour.fuses_with is not None:
+            return bool(self.behaviour.fuses_with) and not relative
+        return self.variant.iclass in self.parameters.fusing and not (relative or writes_memory or memory_and_immediate)
+
+    def _fetched(self) -> Fetched | None:
+        """Return what the front end sees of it, None if there is none.
+
+        A prefix 66 changes the length of an instruction with an immediate of 16 bits (Intel's Optimization Reference
+        Manual, section on length-changing prefixes). POP R12 is encoded like POP RSP but for a prefix, so only the
+        first decoder takes it (Abel and Reineke, uiCA, ICS 2022, and its artifact). The bytes show both; a variant does
+        not.
+        """
+        if self.core is None or self.core.front_end is None:
+            return None
+        variant, behaviour, data, front = self.variant, self.behaviour, self.data, self.core.front_end
+        opcode = opcode_offset(data)
+        decoding = behaviour.decoding or usual_decoding(behaviour.slots, front)
+        if variant.iclass == "POP" and data[opcode : opcode + 1] == POP_STACK_POINTER:
+            decoding = replace(decoding, complex=True, simple=0 if front.pop_ends_group else None)
+        wide = any(o.kind is OperandKind.IMMEDIATE and o.width_bits == 16 for o in variant.operands)
+        jump = variant.category in BRANCHES
+        return Fetched(
+            (len(data),),
+            decoding,
+            wide and OPERAND_SIZE in data[: prefix_bytes(data)],
+            self._fuses() if behaviour.fuses_with is None else bool(behaviour.fuses_with),
+            jump,
+            self._jumped() if jump else None,
+            (opcode,),
+        )
+
+    def _jumped(self) -> int | None:
+        """Return how far it jumps if that is taken: a conditional jump is if it leads back, since it ends a loop."""
+        for operand in self.variant.operands:
+            if operand.kind is OperandKind.RELATIVE_BRANCH:
+                distance = self.values.get(operand.index, 0)
+                taken = self.variant.category != "COND_BR" or (isinstance(distance, int) and distance < 0)
+                return distance if taken and isinstance(distance, int) else None
+        return None
 
 
 def _hurried(uop: Uop) -> Uop:
@@ -307,80 +359,11 @@ def _hurried(uop: Uop) -> Uop:
     return uop if uop.fast is None else replace(uop, latency=uop.fast[0], divider_cycles=uop.fast[1])
 
 
-def _fuses(
-    variant: InstructionVariant, values: Mapping[int, OperandValue], behaviour: Behaviour, machine: MachineModel
-) -> bool:
-    """Whether a conditional jump can fuse with an instruction.
-
-    Measurements decide, if there are any. Else its mnemonic must be one that fuses. In both cases it must not be
-    RIP-relative; by the general rule it must not write memory, or have memory with an immediate.
-    """
-    kinds = {o.kind for o in variant.operands}
-    relative = any(isinstance(value, MemoryAddress) and value.base == "RIP" for value in values.values())
-    writes_memory = any(o.kind is OperandKind.MEMORY and o.written for o in variant.operands)
-    memory_and_immediate = {OperandKind.MEMORY, OperandKind.IMMEDIATE} <= kinds
-    if behaviour.fuses_with is not None:
-        return bool(behaviour.fuses_with) and not relative
-    return variant.iclass in machine.parameters.fusing and not (relative or writes_memory or memory_and_immediate)
-
-
-def _with_complex_addresses(
-    uops: tuple[Uop, ...],
-    variant: InstructionVariant,
-    values: Mapping[int, OperandValue],
-    core: CoreConstants | None,
-) -> tuple[Uop, ...]:
-    """Return µops of which loads take longer if their address is complex, on cores where that is so."""
-    if core is None or not core.memory.complex_address_cycles:
-        return uops
-    loaded = {one.index for one in variant.operands if one.kind is OperandKind.MEMORY and one.read}
-    late = {index for index in loaded if _is_complex(values.get(index))}
-    return tuple(with_later_loads(uop, late, core.memory.complex_address_cycles) for uop in uops) if late else uops
-
-
-def _updates_stack_pointer(
-    variant: InstructionVariant, values: Mapping[int, OperandValue], core: CoreConstants | None
-) -> bool:
-    """Whether a µop brings RSP up to date before an instruction, because that reads it as a value."""
-    return core is not None and core.updates_for_values and reads_stack_pointer(variant, values)
-
-
-def _with_stack_pointer(
-    uops: tuple[Uop, ...],
-    variant: InstructionVariant,
-    values: Mapping[int, OperandValue],
-    machine: MachineModel,
-) -> tuple[Uop, ...]:
-    """Return a move with a port if it is from the stack pointer, on cores where rename does not eliminate that."""
-    core = machine.parameters.front
-    named = core.elimination.stack_pointer if core is not None else ()
-    is_move = [(uop.ports, uop.latency, uop.kind) for uop in uops] == [(frozenset(), 0, UopKind.COMPUTE)]
-    if not named or not is_move or not copies_stack_pointer(variant, values):
-        return uops
-    letters = dict(zip(machine.parameters.port_names, machine.parameters.ports, strict=True))
-    if not letters.keys() >= set(named):
-        return uops
-    return (replace(uops[0], ports=frozenset(letters[name] for name in named), latency=1),)
-
-
 def _is_complex(place: OperandValue | None) -> bool:
     """Whether an address has a scaled index, or is a sum of base, index and displacement."""
     if not isinstance(place, MemoryAddress) or not place.index:
         return False
     return place.scale > 1 or bool(place.base and place.displacement)
-
-
-def _same_register(variant: InstructionVariant, values: Mapping[int, OperandValue]) -> bool:
-    """Whether all explicit register operands that are read are one register: two at least, or one and the result.
-
-    A high byte shares no bit with the low one, so BH and BL are two.
-    """
-    explicit = variant.explicit_registers
-    names = {o.index: str(values[o.index]) for o in explicit if o.index in values}
-    places = {index: name if is_high_byte(name) else location_of(name) for index, name in names.items()}
-    read = [places[o.index] for o in explicit if o.read and o.index in places]
-    every = read if len(read) > 1 else list(places.values())
-    return bool(read) and len(every) > 1 and len(set(every)) == 1
 
 
 class _Locator:
