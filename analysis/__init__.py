@@ -5,6 +5,7 @@ Reading order:
 - `errors`: `AnalysisError`;
 - `machines`: the machine by its name, measured or modelled (`open_machine`);
 - `block`: the region to analyze, its instructions on a machine (`CodeReader`, `Block`), and what they read and write;
+- `memory`: which store a load reads from, and what is reached under new addresses (`AddressFollower`);
 - `bounds`: all bounds of a block, whose largest is the prediction (`bounds_of`);
 - `whatif`: what would make the code faster;
 - `simulation`: the same code on the simulated core: cycles, waits, timeline, changes (`Study`);

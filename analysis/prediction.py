@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
     from fractions import Fraction
 
-    from analysis.block.addresses import Environment
     from analysis.bounds.components import Bounds, Running
     from analysis.explanation import MeasuredCycles, SourceLine
+    from analysis.memory.environment import Environment
     from simulator.machines.machine import MachineModel
     from xed_convert.encoding.decoder import Decoder
 

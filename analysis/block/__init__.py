@@ -10,9 +10,5 @@ Reading order:
 - `zero_uppers`: which scalar instructions need not wait for the part of a register that they keep;
 - `high_bytes`: where AH, BH, CH and DH are merged with their registers, and where they take a cycle longer;
 - `fused_nops`: which NOPs take no issue slot;
-- `commits`: how long stores take on their way into the cache;
-- `pointers`: which loads take a cycle less because a load made their base;
-- `uppers`: which instructions wait because AVX and legacy SSE instructions are mixed;
-- `pages`: lines and pages that are reached under new addresses;
-- `addresses`: which store a load reads from: addresses followed through arithmetic and over iterations.
+- `uppers`: which instructions wait because AVX and legacy SSE instructions are mixed.
 """

@@ -12,7 +12,6 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from analysis.block.addresses import AddressFollower, Followed
 from analysis.block.uppers import transitions
 from analysis.bounds.dependencies import Cycle, Node, graph_of, search_slowest, synchronizations
 from analysis.bounds.front_end import (
@@ -25,6 +24,7 @@ from analysis.bounds.front_end import (
     predecoder_bound,
 )
 from analysis.errors import AnalysisError
+from analysis.memory.addresses import AddressFollower, Followed
 from results.ports import fullest
 from simulator.core.compiler import TICKS
 from simulator.instructions.transfers import TransferUnit, writes_general
@@ -32,8 +32,8 @@ from simulator.instructions.transfers import TransferUnit, writes_general
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
 
-    from analysis.block.addresses import Environment
     from analysis.block.code import Block, Item
+    from analysis.memory.environment import Environment
     from results.machine.constants import CoreConstants
     from simulator.core.delivery import Fetched
     from simulator.machines.machine import MachineModel

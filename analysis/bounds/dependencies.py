@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from analysis.block.pointers import quick_loads
 from analysis.block.repeated import in_repeated
+from analysis.memory.pointers import quick_loads
 from simulator.instructions.locations import high_byte_of
 from simulator.instructions.stack_pointer import STACK_POINTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from analysis.block.addresses import ForwardedLoad
     from analysis.block.code import Block, Item
+    from analysis.memory.accesses import ForwardedLoad
     from results.machine.constants import CoreConstants
 
 MOST_EDGES = 10_000_000

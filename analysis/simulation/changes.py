@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from analysis.block.addresses import Followed
 from analysis.block.code import Block
 from analysis.bounds.components import Component
+from analysis.memory.addresses import Followed
 from analysis.whatif import WhatIf, what_ifs
 from results.machine.graph import FLAGS
 from results.ports import fullest

@@ -2,7 +2,7 @@
 
 The steps of an instruction are made once. They differ from those of a microbenchmark:
 
-- Loads wait for the stores that the followed addresses name (`analysis.block.addresses`), not for those whose
+- Loads wait for the stores that the followed addresses name (`analysis.memory.addresses`), not for those whose
   addresses are written alike.
 - A load that waits for the data of a store takes its port once more when they are there. So of two loads that wait for
   the same data on one port, the younger comes a cycle later. This holds for cores whose loads take their ports by turns
@@ -25,7 +25,6 @@ from enum import IntEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
-from analysis.block.pointers import has_chain_of_loads, quick_loads
 from analysis.bounds.components import (
     NEW_ADDRESSES,
     Component,
@@ -35,6 +34,7 @@ from analysis.bounds.components import (
 )
 from analysis.bounds.dependencies import synchronizations
 from analysis.bounds.front_end import unknown_fetched
+from analysis.memory.pointers import has_chain_of_loads, quick_loads
 from results.machine.graph import FLAGS
 from simulator.core.compiler import TICKS
 from simulator.core.steps import (
@@ -56,8 +56,9 @@ from simulator.instructions.stack_pointer import STACK_POINTER
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from analysis.block.addresses import Followed, ForwardedLoad
     from analysis.block.code import Block, Item
+    from analysis.memory.accesses import ForwardedLoad
+    from analysis.memory.addresses import Followed
     from results.machine.constants import CoreConstants
     from simulator.core.compiler import LocatedUop, Location
     from simulator.core.delivery import Fetched

@@ -18,9 +18,9 @@ from simulator.machines.machine import TakenPorts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from analysis.block.addresses import Followed
     from analysis.block.code import Block
     from analysis.block.reader import CodeReader
+    from analysis.memory.addresses import Followed
     from analysis.simulation.program import Program
     from results.machine.constants import CoreConstants
     from simulator.core.core import Counts

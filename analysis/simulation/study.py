@@ -11,9 +11,9 @@ from analysis.simulation.results import Explanation
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from analysis.block.addresses import AddressFollower, Followed
     from analysis.block.code import Block
     from analysis.bounds.components import Bounds
+    from analysis.memory.addresses import AddressFollower, Followed
     from analysis.simulation.results import Simulated
     from analysis.simulation.run import Simulation
 

@@ -29,12 +29,12 @@ from typing import TYPE_CHECKING
 
 from scipy.stats import kendalltau
 
-from analysis.block.addresses import BHIVE, Followed
-from analysis.block.pages import NOTHING
 from analysis.block.reader import CodeReader
 from analysis.bounds.components import Analyzer, Component, Running
 from analysis.errors import AnalysisError
 from analysis.machines import open_machine
+from analysis.memory.environment import BHIVE
+from analysis.memory.pages import NOTHING
 from analysis.simulation.run import Simulation
 from analysis.simulation.study import Study
 from simulator.core.steps import FETCH
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from analysis.bounds.components import Bounds
+    from analysis.memory.addresses import Followed
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from iced_x86 import Decoder, Formatter, FormatterSyntax
 from scipy.stats import kendalltau
 
 from analysis.aarch64.llvm import program
-from analysis.block.addresses import MEASURED
+from analysis.memory.environment import MEASURED
 from analysis.prediction import PredictionMode as Prediction
 from benchmarks.predictions.error import half_of
 from runner.own_code.analyzing.analyzed import tools_for

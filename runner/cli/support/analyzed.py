@@ -6,8 +6,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from analysis.block.addresses import BHIVE, MEASURED
 from analysis.errors import AnalysisError
+from analysis.memory.environment import BHIVE, MEASURED
 from analysis.report.compiler import messages_of
 from analysis.report.data import json_pieces
 from analysis.report.dot import dependency_dot, flow_dot

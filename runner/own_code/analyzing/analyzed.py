@@ -23,10 +23,10 @@ from xed_convert.numbers import decimal
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from analysis.block.addresses import Environment
     from analysis.bounds.components import Running
     from analysis.function.flow import Flow, Loop
     from analysis.function.loops import LoopPrediction
+    from analysis.memory.environment import Environment
     from analysis.prediction import Prediction
     from runner.own_code.reading.listing import Listing
     from runner.own_code.reading.text import OperandSyntax

@@ -12,8 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.block.addresses import BHIVE
 from analysis.bounds.components import Running
+from analysis.memory.environment import BHIVE
 from analysis.prediction import PredictionMode
 from results.processes import sensible_processes
 from runner.own_code.analyzing.analyzed import tools_for

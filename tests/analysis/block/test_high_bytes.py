@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from analysis.block.pointers import has_chain_of_loads, quick_loads
 from analysis.block.reader import CodeReader
 from analysis.bounds.components import Analyzer, Bounds, Component, Running
 from analysis.explanation import PredictionFacts
 from analysis.loads import loads_of
+from analysis.memory.pointers import has_chain_of_loads, quick_loads
 from analysis.report.text import lines_of
 from analysis.simulation.results import Wait
 from analysis.simulation.run import Simulation

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from analysis.block.addresses import BHIVE, MEASURED, Environment
-from analysis.block.pointers import has_chain_of_loads
 from analysis.bounds.components import Analyzer, Component, Running
+from analysis.memory.environment import BHIVE, MEASURED, Environment
+from analysis.memory.pointers import has_chain_of_loads
 from analysis.prediction import Tools
 from analysis.simulation.changes import faster_ways
 from analysis.simulation.results import Simulated

@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from analysis.block.addresses import MEASURED
+from analysis.memory.environment import MEASURED
 from analysis.prediction import PredictionMode, Tools
 from runner.backends.registry import open_backend
 from runner.own_code.analyzing.beside import NAMES, beside, measure_code, predict_copies, without_jumps

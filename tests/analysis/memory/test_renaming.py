@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.block.addresses import MEASURED, AddressFollower
-from analysis.block.commits import commit_cycles
 from analysis.block.reader import CodeReader
 from analysis.bounds.components import Analyzer, Bounds, Component, Running
 from analysis.machines import completed
+from analysis.memory.addresses import AddressFollower
+from analysis.memory.commits import commit_cycles
+from analysis.memory.environment import MEASURED
 from analysis.simulation.run import Simulation
 from analysis.simulation.study import Study
 from results.machine.constants import StoreCommit, core_names, core_of

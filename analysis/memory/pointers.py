@@ -16,8 +16,8 @@ from simulator.instructions.locations import high_byte_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from analysis.block.addresses import ForwardedLoad
     from analysis.block.code import Item
+    from analysis.memory.accesses import ForwardedLoad
 
 
 def quick_loads(items: Sequence[Item], forwardings: Iterable[ForwardedLoad]) -> set[int]:

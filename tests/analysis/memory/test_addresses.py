@@ -5,8 +5,10 @@ from fractions import Fraction
 
 import pytest
 
-from analysis.block.addresses import BHIVE, MEASURED, AddressFollower, Environment, Followed, ForwardedLoad
-from analysis.block.pages import NOTHING, Reached
+from analysis.memory.accesses import ForwardedLoad
+from analysis.memory.addresses import AddressFollower, Followed
+from analysis.memory.environment import BHIVE, MEASURED, Environment
+from analysis.memory.pages import NOTHING, Reached
 from tests.analysis.machine import block
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from analysis.block.addresses import ForwardedLoad
-from analysis.block.pointers import quick_loads
 from analysis.bounds.components import Running
+from analysis.memory.accesses import ForwardedLoad
+from analysis.memory.pointers import quick_loads
 from tests.analysis.machine import block, bounds
 from tests.analysis.simulation.test_cycles import study
 
