@@ -10,5 +10,5 @@ Reading order:
 - `zero_uppers`: which scalar instructions need not wait for the part of a register that they keep;
 - `high_bytes`: where AH, BH, CH and DH are merged with their registers, and where they take a cycle longer;
 - `fused_nops`: which NOPs take no issue slot;
-- `uppers`: which instructions wait because AVX and legacy SSE instructions are mixed.
+- `avx_transitions`: which instructions wait because AVX and legacy SSE instructions are mixed.
 """

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from analysis.block.uppers import transitions
+from analysis.block.avx_transitions import transitions
 from analysis.bounds.dependencies import Cycle, Node, graph_of, search_slowest, synchronizations
 from analysis.bounds.front_end import (
     cache_bound,

@@ -175,7 +175,7 @@ def compile_instruction(
     """Return an instruction with the locations of its µops; `data` are its bytes, which only the front end needs."""
     behaviour = machine.executes(variant)
     if behaviour is None:
-        return Compiled(variant, values, len(data), None, 1, stack_turn=_stack_turn(variant))
+        return Compiled(variant, values, len(data), uops=None, slots=1, stack_turn=_stack_turn(variant))
     return _Compiler(variant, values, machine, data, behaviour).compiled()
 
 
@@ -214,18 +214,18 @@ class _Compiler:
         one = Compiled(
             variant,
             self.values,
-            len(self.data),
-            located,
-            max(1, min(behaviour.slots + updates, parameters.reorder_buffer)),  # more could never retire together
-            behaviour.eliminated_share,
-            locator.stack_change,
-            locator.resets_stack(),
-            turn,
-            self._fuses(),
-            behaviour.fuses_with,
-            max(round(behaviour.occupies * TICKS), updates * TICKS),
-            self._unit(),
-            self._fetched(),
+            size_bytes=len(self.data),
+            uops=located,
+            slots=max(1, min(behaviour.slots + updates, parameters.reorder_buffer)),  # more could never retire together
+            eliminated_share=behaviour.eliminated_share,
+            stack_change=locator.stack_change,
+            resets_stack=locator.resets_stack(),
+            stack_turn=turn,
+            fuses=self._fuses(),
+            jumps=behaviour.fuses_with,
+            unit_ticks=max(round(behaviour.occupies * TICKS), updates * TICKS),
+            unit=self._unit(),
+            fetched=self._fetched(),
             uneliminated=tuple(sorted(port_index[port] for port in behaviour.uneliminated)),
             partial=locator.partial_access(located),
             domain=domain_of(variant, parameters.bypass) if parameters.bypass else "",
@@ -337,11 +337,11 @@ class _Compiler:
         return Fetched(
             (len(data),),
             decoding,
-            wide and OPERAND_SIZE in data[: prefix_bytes(data)],
-            self._fuses() if behaviour.fuses_with is None else bool(behaviour.fuses_with),
-            jump,
-            self._jumped() if jump else None,
-            (opcode,),
+            length_changing=wide and OPERAND_SIZE in data[: prefix_bytes(data)],
+            fusible=self._fuses() if behaviour.fuses_with is None else bool(behaviour.fuses_with),
+            is_jump=jump,
+            jumps_bytes=self._jumped() if jump else None,
+            opcode_offsets=(opcode,),
         )
 
     def _jumped(self) -> int | None:
