@@ -8,6 +8,7 @@ import lzma
 import re
 from collections import Counter
 from fractions import Fraction
+from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ from xed_convert.catalogue.schema import validate
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from results.database.reader import Entry
     from xed_convert.model import InstructionVariant
 
 ADC, SBB = "ADC_11 (R64, R64)", "SBB_19 (R64, R64)"
@@ -214,12 +216,18 @@ DATABASE = shipped.data_folder() / shipped.NAME
 CAMPAIGNS = shipped.shipped_campaigns()
 
 
+@cache
+def shipped_entries() -> list[Entry]:
+    """Return the entries of the shipped database, which takes seconds to read."""
+    return list(read_database(DATABASE))
+
+
 def test_the_changelog_says_how_many_variants_are_shipped() -> None:
     (line,) = [
         one for one in (CHECKOUT / "CHANGELOG.md").read_text().splitlines() if one.startswith("- Shipped results")
     ]
     said = {f"ZEN{number}": int(count.replace(",", "")) for number, count in re.findall(r"Zen (\d) \(([\d,]*\d)", line)}
-    shipped_of = Counter(name for entry in read_database(DATABASE) for name in entry.results)
+    shipped_of = Counter(name for entry in shipped_entries() for name in entry.results)
     assert said
     assert said == {name: shipped_of[name] for name in said}
 
@@ -240,7 +248,7 @@ def test_the_shipped_database_was_measured_and_says_where() -> None:
 
 
 def test_the_shipped_database_is_that_of_the_shipped_campaign_and_keeps_the_rules() -> None:
-    found = list(read_database(DATABASE))
+    found = shipped_entries()
     assert list(rules.check_entries(found)) == []
     validate(DATABASE)
     with merge.Campaigns(CAMPAIGNS) as campaigns:
@@ -253,7 +261,7 @@ def test_the_shipped_database_is_that_of_the_shipped_campaign_and_keeps_the_rule
 
 def test_no_shipped_issue_slots_are_more_than_the_throughput_leaves_time_for() -> None:
     found = 0
-    for entry in read_database(shipped.shipped_database()):
+    for entry in shipped_entries():
         for name, result in entry.results.items():
             values = result.measurement or {}
             if "issue_slots" in values:

@@ -67,10 +67,7 @@ def test_what_is_longer_than_the_quickest_stays_longer() -> None:
 )
 def test_round_trips_of_a_zen_4_take_as_long_as_measured(there: str, back: str, cycles: int) -> None:
     """Cycles of rows of both on an EPYC (19-11-1), by `uopscope measure --blocks`."""
-    for machine in (
-        read_machine(shipped_database(), "ZEN4"),
-        read_machine(shipped_database(), "ZEN4").with_shortest_latencies(),
-    ):
+    for machine in (zen_4(), zen_4().with_shortest_latencies()):
         facts = [machine.facts(catalogue().by_string(string)) for string in (there, back)]
         ways = [
             one.cycles
