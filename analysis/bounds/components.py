@@ -6,6 +6,7 @@ IISWC 2023). Here the bound of the ports is exact: any set of ports may be the b
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -27,7 +28,6 @@ from analysis.errors import AnalysisError
 from analysis.memory.addresses import AddressFollower, Followed
 from results.ports import fullest
 from simulator.core.compiler import TICKS
-from simulator.instructions.transfers import TransferUnit, writes_general
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from analysis.memory.environment import Environment
     from results.machine.constants import CoreConstants
     from simulator.core.delivery import Fetched
+    from simulator.instructions.transfers import Written
     from simulator.machines.machine import MachineModel
 
 
@@ -54,9 +55,6 @@ class Component(StrEnum):
     UNIT = "unit"
     TRANSITIONS = "AVX transitions"
 
-
-TO_PORT = frozenset({TransferUnit.TO_GENERAL, TransferUnit.TO_FLAGS})
-"""The units of transfers that end in a general-purpose register."""
 
 NEW_ADDRESSES = "lines under another address"
 """What occupies the core while a line is reached under an address that was not used before."""
@@ -211,22 +209,24 @@ class Analyzer:
         return units
 
     def _transferred(self, block: Block) -> dict[str, Fraction]:
-        """Return the cycles that the port takes through which transfers come, by unit, if that port is known.
+        """Return for how many cycles a port writes results, by the unit of the transfers that come in through it.
 
-        Other µops are spread evenly over their ports, this one included.
+        If all other µops that write such results there have the same ports, they are spread evenly over these. Else
+        they can avoid the port, and are left out.
         """
-        names = self.machine.parameters.port_names
-        if self.core is None or self.core.transfers is None or self.core.transfers.port not in names:
-            return {}
+        known = [item for item in block.items if item.compiled is not None and not item.compiled.eliminated_share[0]]
+        came: dict[tuple[str, int, Written], Fraction] = {}
+        for item in known:
+            if item.compiled is not None and item.compiled.arrival is not None:
+                key = (item.effects.unit, *item.compiled.arrival)
+                came[key] = came.get(key, Fraction(0)) + item.effects.occupies
         found: dict[str, Fraction] = {}
-        for item in block.items:
-            if item.effects.unit in TO_PORT and item.compiled is not None and writes_general(item.compiled.variant):
-                found[item.effects.unit] = found.get(item.effects.unit, Fraction(0)) + item.effects.occupies
-        bit = 1 << names.index(self.core.transfers.port)
-        share = sum(
-            (Fraction(n, mask.bit_count()) for mask, n in block.uops_by_ports.items() if mask & bit), Fraction(0)
-        )
-        return {unit: cycles + share for unit, cycles in found.items()}
+        for (unit, port, what), cycles in came.items():
+            uops = [uop for item in known if item.compiled is not None for uop in item.compiled.uops or ()]
+            ports = Counter(uop.ports for uop in uops if port in uop.ports and uop.written & what)
+            share = sum((Fraction(n, len(alike)) for alike, n in ports.items()), Fraction(0)) if len(ports) == 1 else 0
+            found[unit] = max(found.get(unit, Fraction(0)), cycles + share)
+        return found
 
 
 def issue_bound(block: Block, width: int, core: CoreConstants | None) -> Fraction:

@@ -11,7 +11,7 @@ from analysis.memory.addresses import Followed
 from analysis.whatif import WhatIf, what_ifs
 from results.machine.graph import FLAGS
 from results.ports import fullest
-from simulator.core.steps import COMMIT, FETCH, LOAD, NO_PORT, PORT, REPLAY, SHARED, UNIT
+from simulator.core.steps import BELOW_RESULT, COMMIT, FETCH, LOAD, NO_PORT, PORT, REPLAY, SHARED, UNIT
 from simulator.instructions.locations import location_of
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _tried(study: Study) -> Iterator[WhatIf]:
         memory = simulation.programs.program(study.block, _perfect(study))
         left = study.bounds.without({Component.STORES, Component.DEPENDENCIES, Component.UNIT})
         yield WhatIf("perfect memory", max(simulation.simulate(memory, usual).cycles, left))
-    if any(step.kind == PORT and step.extra for step in program.steps):
+    if any(step.kind == PORT and step.extra & BELOW_RESULT for step in program.steps):
         yield tried("divider without limits", program.changed(_undivided), lifts={Component.DIVIDER})
     for number, name in enumerate(usual.port_names):
         if study.simulated.ports[name]:
@@ -110,7 +110,7 @@ def _perfect(study: Study) -> Followed:
 
 def _undivided(_copy: int, _position: int, step: CoreStep) -> CoreStep:
     """Return the step without the divider."""
-    return step._replace(extra=0) if step.kind == PORT else step
+    return step._replace(extra=step.extra & ~BELOW_RESULT) if step.kind == PORT else step
 
 
 def _without_port(port: int, *, loads: bool) -> Callable[[int, int, CoreStep], CoreStep]:

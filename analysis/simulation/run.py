@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from analysis.simulation.program import Programs
 from analysis.simulation.results import Explanation, InstanceTimes, Simulated
 from analysis.simulation.waits import Watcher
-from simulator.core.core import Core, ReadyLocations, RepeatedRun
+from simulator.core.core import MOST_PORTS, Core, ReadyLocations, RepeatedRun
 from simulator.core.delivery import CodeLayout
 from simulator.core.steps import FETCH
 from simulator.instructions.locations import VECTORS
-from simulator.machines.machine import TakenPorts
+from simulator.machines.machine import PortSchedulers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,8 @@ class Simulation:
             pipeline=pipeline,
             load_queue=queue,
             whole_groups=alternating,
-            port_turns=_taken(core, published.parameters.port_names),
+            schedulers=_schedulers_of(core, published.parameters.port_names),
+            results=_results_of(core, published.parameters.port_names),
         )
         addition = reader.block(ADD_TO_STACK).items[0].compiled
         ports = [uop.ports for uop in (addition.uops if addition is not None else None) or () if uop.ports]
@@ -163,12 +164,28 @@ def _totals(run: RepeatedRun, few: int, more: int) -> tuple[Counts, Counts]:
     return first, last
 
 
-def _taken(core: CoreConstants | None, names: Sequence[str]) -> TakenPorts | None:
-    """Return the ports that µops take in turns, if the machine has ports of these names."""
-    known = core.port_turns if core is not None else None
-    if known is None or not set(names).issuperset(known.ports):
+def _schedulers_of(core: CoreConstants | None, names: Sequence[str]) -> PortSchedulers | None:
+    """Return the schedulers that µops are given to in groups, if the machine has ports of these names."""
+    known = core.integer_schedulers if core is not None else None
+    if known is None or not set(names).issuperset(name for ports in known.ports for name in ports):
         return None
-    return TakenPorts({names.index(name): place for place, name in enumerate(known.ports)}, known.lead)
+    each = [tuple(map(names.index, ports)) for ports in known.ports]
+    mates = {port: ports for ports in each for port in ports}
+    return PortSchedulers(mates, frozenset(ports[0] for ports in each), known.per_group, known.step)
+
+
+def _results_of(core: CoreConstants | None, names: Sequence[str]) -> dict[int, tuple[int, int, int, int]] | None:
+    """Return the bits of results by port and `Written`, for the ports through which transfers come in.
+
+    They stand above those of the ports.
+    """
+    if core is None or core.transfers is None:
+        return None
+    found: dict[int, tuple[int, int, int, int]] = {}
+    for name in {core.transfers.port, core.transfers.apart_port}.intersection(names):
+        register, flags = (1 << MOST_PORTS + 2 * names.index(name) + one for one in range(2))
+        found[names.index(name)] = (0, register, flags, register | flags)
+    return found
 
 
 def page_cycles(followed: Followed, each: int) -> Fraction:

@@ -240,24 +240,30 @@ class Transfers:
     """What transfers share (`simulator.instructions.transfers`), where their ports are not known.
 
     `apart` are mnemonics (without V) that go to general-purpose registers by the unit of transfers to flags. A result
-    comes in through `port`. Other µops that may use it are spread over their ports as if no transfer came.
+    comes in through the port `port`, in that unit through `apart_port`. When it does, the port's own µop cannot write
+    the same: a register, or flags.
     """
 
     apart: tuple[str, ...]
     port: str
+    apart_port: str
     source: str
 
 
 @dataclass(frozen=True, slots=True)
-class PortTurns:
-    """Ports each of which takes one new µop per cycle, in this order.
+class IntegerSchedulers:
+    """How µops are given to schedulers, in groups of as many issue slots as a cycle has.
 
-    A µop with several of these ports takes the one that is first ready for a new µop; of equals, the first in order.
-    A port is left out if `lead` more µops wait for it than for another one of the µop's ports.
+    `ports` are the ports of each scheduler; the first one computes. In a group, a scheduler takes up to `per_group`
+    µops, and a port that computes one. Of a µop's ports, the one with the fewest µops of the group takes it. Of equals,
+    it is the one whose scheduler is emptier, in steps of `step` waiting µops; then the one that was used longest ago.
+    If none can take it, a new group begins. Groups do not change if issue has to wait for the back end. A µop that
+    computes on a load of its instruction, and could use all ports that compute, uses those beside a port of loads.
     """
 
-    ports: tuple[str, ...]
-    lead: int
+    ports: tuple[tuple[str, ...], ...]
+    per_group: int
+    step: int
     source: str
 
 
@@ -365,7 +371,7 @@ class CoreConstants:
     merge_optimization: MergeOptimization | None = None
     transfers: Transfers | None = None
     stack_engine: StackEngine | None = None
-    port_turns: PortTurns | None = None
+    integer_schedulers: IntegerSchedulers | None = None
     front_end: FrontEnd | None = None
     uop_cache: UopCache | None = None
     microcode: Microcode | None = None
@@ -391,7 +397,7 @@ _TABLES: dict[str, type[Any]] = {
     "merge_optimization": MergeOptimization,
     "transfers": Transfers,
     "stack_engine": StackEngine,
-    "port_turns": PortTurns,
+    "integer_schedulers": IntegerSchedulers,
     "front_end": FrontEnd,
     "uop_cache": UopCache,
     "microcode": Microcode,

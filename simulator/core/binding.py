@@ -17,7 +17,7 @@ from simulator.machines.machine import Binding
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from simulator.machines.machine import Parameters
+    from simulator.machines.machine import Parameters, PortSchedulers
 
 WAITING = 1 << 40
 """A port's weight is the number of µops that wait for it times this, plus when it was last chosen."""
@@ -38,7 +38,7 @@ THREE = 3
 class Queues(Protocol):
     """The state of a core (`simulator.core.core`) that rules read.
 
-    They change only `weights`, `sequence`, `same` and `free_turns`.
+    They change only `weights`, `sequence`, `same`, `given` and `left`.
     """
 
     parameters: Parameters
@@ -50,7 +50,8 @@ class Queues(Protocol):
     same: dict[tuple[int, ...], int]
     busy: dict[int, int]
     turns: frozenset[tuple[int, ...]]
-    free_turns: list[int]
+    given: list[int]
+    left: int
 
 
 def fewest_waiting(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> int:
@@ -59,23 +60,36 @@ def fewest_waiting(core: Queues, ports: tuple[int, ...], ready: int, free: int) 
     return min(ports, key=core.weights.__getitem__)
 
 
-def in_turns(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> int:
-    """Choose at issue the port that takes a new µop first; of equals, the first in the order of `TakenPorts`.
+def by_scheduler(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> int:
+    """Choose at issue by the µops of the group that each port and its scheduler have (`PortSchedulers`).
 
-    If not all ports are of these, the one with the fewest µops waiting is chosen. On a Zen 4, rows of µops that can use
-    four ports take them in the same order in each cycle (`PortTurns`).
+    If not all ports belong to such schedulers, the one with the fewest µops waiting is chosen.
     """
-    taken = core.parameters.port_turns
-    if taken is None or not taken.order.keys() >= set(ports):
-        return fewest_waiting(core, ports, ready, free)
-    weights, turns, cycle = core.weights, core.free_turns, core.cycle
-    most = min(weights[port] for port in ports) // WAITING + taken.lead
-    port = min(
-        (port for port in ports if weights[port] // WAITING < most),
-        key=lambda one: (max(turns[one], cycle), taken.order[one]),
-    )
-    turns[port] = max(turns[port], cycle) + 1
+    schedulers = core.parameters.schedulers
+    if schedulers is None or not schedulers.mates.keys() >= set(ports):
+        return ports[0] if len(ports) == 1 else fewest_waiting(core, ports, ready, free)
+    able = [port for port in ports if _takes(core, schedulers, port)]
+    if not able:
+        core.left, core.given = core.parameters.issue_width - 1, [0] * len(core.given)
+        able = list(ports)
+    port = able[0] if len(able) == 1 else min(able, key=lambda one: _load(core, schedulers, one))
+    core.given[port] += 1
     return port
+
+
+def _takes(core: Queues, schedulers: PortSchedulers, port: int) -> bool:
+    """Whether a port can take one more µop of the group."""
+    given = core.given
+    if given[port] and port in schedulers.computing:
+        return False
+    return sum([given[mate] for mate in schedulers.mates[port]]) < schedulers.per_group
+
+
+def _load(core: Queues, schedulers: PortSchedulers, port: int) -> tuple[int, int, int]:
+    """Return by what ports are compared: µops of the group, µops waiting in the scheduler, when it was last chosen."""
+    weights = core.weights
+    waiting = sum([weights[mate] // WAITING for mate in schedulers.mates[port]])
+    return core.given[port], waiting // schedulers.step, weights[port] & LAST
 
 
 def at_dispatch(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> int:

@@ -22,7 +22,14 @@ from simulator.instructions.locations import (
 )
 from simulator.instructions.opcode import OPERAND_SIZE, opcode_offset, prefix_bytes
 from simulator.instructions.stack_pointer import copies_stack_pointer, reads_stack_pointer
-from simulator.instructions.transfers import transfer_unit
+from simulator.instructions.transfers import (
+    TO_INTEGER,
+    TransferUnit,
+    Written,
+    transfer_unit,
+    writes_general,
+    written_to,
+)
 from simulator.machines.units import task_of
 from xed_convert.model import MemoryAddress, OperandKind
 
@@ -50,7 +57,8 @@ FUSED_SLOTS_WITHOUT_MICROCODE = 4
 class LocatedUop:
     """A µop whose inputs and outputs are locations; `results` are the indices of earlier µops that it waits for.
 
-    `task` is a `UopTask`, if µops are counted by execution unit (else 0).
+    `task` is a `UopTask`, if µops are counted by execution unit (else 0). `written` is what it writes of what
+    transfers write, too.
     """
 
     ports: tuple[int, ...]
@@ -60,6 +68,7 @@ class LocatedUop:
     writes: tuple[Location, ...]
     divider_cycles: int
     task: int = 0
+    written: Written = Written.NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +94,8 @@ class Compiled:
     - `stack_turn`: -1 for an x87 push, +1 or +2 for pops.
     - `fuses`: a conditional jump after it becomes a part of it, if it is one of `jumps` (None: by the general rule).
     - `unit_ticks`: time for which it occupies a unit, `unit`: which one ("": one of its own).
+    - `arrival`: the port through which its result comes in, and what it is (None: it is no transfer, or the port is not
+      known).
     - `fetched`: what the front end sees (None: there is no front end).
     - `fast_form`: the same with operand values of the fast kind (None: values do not matter).
     - `uneliminated`: ports of an eliminated move when it cannot be eliminated.
@@ -109,6 +120,7 @@ class Compiled:
     jumps: frozenset[str] | None = None
     unit_ticks: int = 0
     unit: str = ""
+    arrival: tuple[int, Written] | None = None
     fetched: Fetched | None = None
     fast_form: Compiled | None = None
     uneliminated: tuple[int, ...] = ()
@@ -225,6 +237,7 @@ class _Compiler:
             jumps=behaviour.fuses_with,
             unit_ticks=max(round(behaviour.occupies * TICKS), updates * TICKS),
             unit=self._unit(),
+            arrival=self._arrival(port_index),
             fetched=self._fetched(),
             uneliminated=tuple(sorted(port_index[port] for port in behaviour.uneliminated)),
             partial=locator.partial_access(located),
@@ -264,7 +277,20 @@ class _Compiler:
     def _uops(self) -> tuple[Uop, ...]:
         """Return its µops with the ports and latencies that they have with these operands."""
         uops = tuple(with_index(uop, self.indexed, self.parameters.no_index) for uop in self.behaviour.uops)
-        return self._with_stack_pointer(self._with_complex_addresses(uops))
+        return self._beside_loads(self._with_stack_pointer(self._with_complex_addresses(uops)))
+
+    def _beside_loads(self, uops: tuple[Uop, ...]) -> tuple[Uop, ...]:
+        """Return µops of which those that could use all ports that compute use the ones beside a port of loads."""
+        known = self.core.integer_schedulers if self.core is not None else None
+        letters = dict(zip(self.parameters.port_names, self.parameters.ports, strict=True))
+        if known is None or not letters.keys() >= {name for ports in known.ports for name in ports}:
+            return uops
+        computing = frozenset(letters[ports[0]] for ports in known.ports)
+        beside = frozenset(letters[ports[0]] for ports in known.ports if len(ports) > 1)
+        loading = frozenset(letters[name] for ports in known.ports for name in ports[1:])
+        if not any(uop.ports and uop.ports <= loading for uop in uops):
+            return uops
+        return tuple([replace(uop, ports=beside) if uop.ports == computing else uop for uop in uops])
 
     def _with_complex_addresses(self, uops: tuple[Uop, ...]) -> tuple[Uop, ...]:
         """Return µops of which loads take longer if their address is complex, on cores where that is so."""
@@ -287,13 +313,30 @@ class _Compiler:
 
     def _located(self, uops: Iterable[Uop], locator: _Locator, port_index: Mapping[str, int]) -> tuple[LocatedUop, ...]:
         by_task = self.parameters.by_task
-        return tuple(_located(uop, locator, port_index, by_task=by_task) for uop in uops)
+        located = tuple(_located(uop, locator, port_index, by_task=by_task) for uop in uops)
+        if any(uop.ports and uop.writes for uop in located):
+            return located
+        # Which µop makes the results is not known: each one may write all of them
+        written = written_to(place for uop in located for place in uop.writes)
+        return tuple(replace(uop, written=written) if uop.ports else uop for uop in located)
 
     def _unit(self) -> str:
         """Return the unit that it shares with others, if its ports do not explain its throughput ("": none)."""
         if not self.behaviour.occupies:
             return STACK_ENGINE if self.updates else ""
         return "" if self.core is None else transfer_unit(self.variant, self.core) or ""
+
+    def _arrival(self, port_index: Mapping[str, int]) -> tuple[int, Written] | None:
+        """Return the port through which the result of a transfer comes in, and whether it is a register or flags."""
+        transfers = self.core.transfers if self.core is not None else None
+        unit = self._unit()
+        if transfers is None or unit not in TO_INTEGER:
+            return None
+        name = transfers.port if unit == TransferUnit.TO_GENERAL else transfers.apart_port
+        letters = dict(zip(self.parameters.port_names, self.parameters.ports, strict=True))
+        if name not in letters:
+            return None
+        return port_index[letters[name]], Written.REGISTER if writes_general(self.variant) else Written.FLAGS
 
     def _data_paths(self, uops: Sequence[Uop]) -> tuple[tuple[str, int], ...]:
         """Return the ticks for which it occupies data paths, by the name of the unit."""
@@ -490,4 +533,5 @@ def _located(uop: Uop, locator: _Locator, port_index: Mapping[str, int], *, by_t
         tuple(dict.fromkeys(writes)),
         uop.divider_cycles,
         task_of(locator.variant, uop) if by_task else 0,
+        written_to(writes),
     )

@@ -20,11 +20,12 @@ from fractions import Fraction
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from simulator.core.binding import BY_SLOT, LAST, RULES, WAITING, in_turns
+from simulator.core.binding import BY_SLOT, LAST, RULES, WAITING, by_scheduler
 from simulator.core.compiler import TICKS
 from simulator.core.delivery import Delivery
 from simulator.core.sharing import RegisterFile, Sharing, SharingPipeline
 from simulator.core.steps import (
+    BELOW_RESULT,
     BELOW_TASK,
     COMMIT,
     FETCH,
@@ -34,12 +35,15 @@ from simulator.core.steps import (
     PARTIAL,
     PORT,
     REPLAY,
+    RESULT,
+    RESULT_BITS,
     ROTATE,
     SHARED,
     TASK_BITS,
     UNIT,
     HighByte,
 )
+from simulator.instructions.transfers import EITHER
 from simulator.machines.machine import Binding
 from simulator.machines.units import UopTask
 
@@ -54,6 +58,11 @@ LONG_WAIT = 2000
 """Cycles that are walked through one by one while µops wait; then the next dispatch is looked for at once."""
 
 _ENDLESS = 1 << 62
+
+MOST_PORTS = 16
+"""Bits of ports in a mask of `Core.busy`. The bits above them are results that come in (`Parameters.results`)."""
+
+PORT_BITS = (1 << MOST_PORTS) - 1
 
 
 class Moment(NamedTuple):
@@ -124,8 +133,8 @@ class Core:
         "eliminated",
         "fetched",
         "free_slots",
-        "free_turns",
         "front",
+        "given",
         "high_bytes",
         "hint_from",
         "hint_to",
@@ -133,6 +142,7 @@ class Core:
         "last_load",
         "last_port",
         "last_retired",
+        "left",
         "loads",
         "locations",
         "log",
@@ -175,9 +185,9 @@ class Core:
         self.committed = 0  # when the last store began its way into the cache: one does per cycle, in order
         self.divider_free, self.eliminated = 0, 0
         self.units: dict[int, int] = {}  # the tick from which each unit is free
-        self.choose = in_turns if parameters.port_turns is not None else RULES[parameters.binding]
-        # The cycle from which each port takes a new µop, where µops take them in turns
-        self.free_turns = [0] * ports if parameters.port_turns is not None else []
+        self.choose = by_scheduler if parameters.schedulers is not None else RULES[parameters.binding]
+        # The issue slots that are left in the group, and its µops by port, where µops are given to schedulers in groups
+        self.left, self.given = 0, [0] * ports if parameters.schedulers is not None else []
         self.remembers = parameters.binding is Binding.FEWEST_WAITING  # when a port was chosen by any µop
         self.turns = frozenset(
             [tuple(sorted(map(parameters.ports.index, group))) for group in parameters.alternating.split()]
@@ -241,7 +251,7 @@ class Core:
             tuple(sorted([cycle - now for cycle in self.loads if cycle > now])),
             (max(0, self.divider_free - now), max(0, self.committed - now)),
             self.eliminated,
-            tuple([max(0, cycle - now) for cycle in self.free_turns]),
+            (self.left, tuple(self.given)),
             (tuple(self.seen), tuple(self.before), frozenset(self.same.items())),
             self.front.state(now) if self.front is not None else None,
             self.sharing.state(now),
@@ -272,6 +282,7 @@ class Core:
         issued, complete = len(retired) - self.parameters.reorder_buffer, 0
         front, arrived = self.front, 0
         shared = self.sharing.group_of
+        given = self.parameters.schedulers is not None
         for kind, ports, latency, sources, targets, extra, slot, end in steps:
             if kind == PARTIAL:
                 if not self._merges(HighByte(extra), sources):
@@ -284,6 +295,8 @@ class Core:
                 until = retired[issued]
                 until = max(until, arrived)
                 issued += 1
+                if given:
+                    self._count_slot(new=arrived > now)
                 if not free and until <= now:
                     until = now + 1
             if until > now or (self.waiting >= capacity and ports and (free == width or not grouped)):
@@ -326,6 +339,9 @@ class Core:
             elif kind == UNIT:
                 complete = max(complete, self._use(targets[0], now, latency))
                 continue
+            elif kind == RESULT:
+                complete = max(complete, self._come_in(ports[0], extra, max(ready, now + 1) + latency))
+                continue
             elif kind == PARTIAL:
                 ready, free = dispatch(ports, max(ready, now + 1), 0, free) + latency, 0
             if shared and kind != SHARED:
@@ -343,6 +359,21 @@ class Core:
                 complete = 0
         self.cycle, self.free_slots = now, free
 
+    def _count_slot(self, *, new: bool) -> None:
+        """Take an issue slot of the group of µops that are given to schedulers together, or of a new group."""
+        if new or not self.left:
+            self.left, self.given = self.parameters.issue_width, [0] * len(self.given)
+        self.left -= 1
+
+    def _come_in(self, port: int, kind: int, ready: int) -> int:
+        """Let the result of a transfer come in through a port, not before a cycle; return when it does."""
+        results = self.parameters.results
+        bit = results[port][kind] if results is not None and port in results else 0
+        while self.busy.get(ready, 0) & bit:
+            ready += 1
+        self.busy[ready] = self.busy.get(ready, 0) | bit
+        return ready
+
     def _wait(self, now: int, until: int, capacity: int) -> int:
         """Advance to cycle `until` at least, and until fewer than `capacity` µops wait; return the cycle reached."""
         busy, weights, bits, waiting = self.busy, self.weights, _BITS, self.waiting
@@ -352,7 +383,7 @@ class Core:
             if now - begun > LONG_WAIT:  # nothing happens before the next dispatch: look for it once
                 begun = now = max(now, min(busy, default=until) if now >= until else min((until, *busy)))
             mask = busy.pop(now, 0)
-            for port in bits[mask]:
+            for port in bits[mask & PORT_BITS]:
                 weights[port] -= WAITING
                 waiting -= 1
         self.waiting, self.cycle = waiting, now
@@ -378,11 +409,15 @@ class Core:
         task. It leaves `free` issue slots.
         """
         weights, busy = self.weights, self.busy
-        divided = extra & BELOW_TASK
+        divided = extra & BELOW_RESULT
         if divided and self.divider_free > ready:
             ready = self.divider_free
-        port = ports[0] if len(ports) == 1 else self.choose(self, ports, ready, free)
+        alone = len(ports) == 1 and not self.given
+        port = ports[0] if alone else self.choose(self, ports, ready, free)
         bit = 1 << port
+        results = self.parameters.results
+        if results is not None and port in results:
+            bit |= results[port][extra >> RESULT_BITS & EITHER]
         start = ready
         hints = self.hint_to
         if ready < hints[port] and self.hint_from[port] <= ready:
@@ -484,7 +519,7 @@ class Core:
 
 
 def _bits_of(mask: int) -> tuple[int, ...]:
-    return tuple(port for port in range(16) if mask >> port & 1)
+    return tuple(port for port in range(MOST_PORTS) if mask >> port & 1)
 
 
 class _Bits(dict[int, tuple[int, ...]]):

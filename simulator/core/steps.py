@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from simulator.core.delivery import Fetched
     from simulator.machines.bypass import BypassDelays
 
-PORT, NO_PORT, SHARED, ROTATE, UNIT, FETCH, COMMIT, PARTIAL, LOAD, REPLAY = range(10)
+PORT, NO_PORT, SHARED, ROTATE, UNIT, FETCH, COMMIT, PARTIAL, LOAD, REPLAY, RESULT = range(11)
 """Kinds of steps.
 
 - PORT, NO_PORT: a µop with ports, and one without.
@@ -31,6 +31,7 @@ PORT, NO_PORT, SHARED, ROTATE, UNIT, FETCH, COMMIT, PARTIAL, LOAD, REPLAY = rang
 - PARTIAL: what happens to a high byte that is renamed separately from its register (`HighByte`).
 - LOAD: a load takes an entry of the load queue. Its data are there so many cycles after its address, which it reads.
 - REPLAY: the load before takes its port again if the data of a store come later than so many cycles after its dispatch.
+- RESULT: the result of a transfer comes in through a port, so many cycles after what it reads is ready.
 """
 
 
@@ -53,6 +54,11 @@ TRACED = (PORT, NO_PORT, SHARED)
 FILE_BITS = 16
 """The lowest bit of the register file in `extra`, in steps of the kind SHARED."""
 
+RESULT_BITS = 28
+"""The lowest bit of what a µop writes (`simulator.instructions.transfers.Written`) in `extra`."""
+
+BELOW_RESULT = (1 << RESULT_BITS) - 1
+
 TASK_BITS = 32
 """The lowest bit of the µop's task in `extra` (`simulator.machines.units`)."""
 
@@ -67,8 +73,9 @@ class CoreStep(NamedTuple):
       byte.
     - `extra`: the cycles for which the divider is occupied. For SHARED it is the share that is eliminated, e of n as
       e << 8 | n, and the register file (`FILE_BITS`). For PARTIAL it is a `HighByte`. For FETCH it is the number of the
-      instruction in `Core.fetched`. The task of a µop is in the bits from `TASK_BITS` on (0: nothing is counted by
-      task).
+      instruction in `Core.fetched`. For RESULT it is what comes in
+      (`Written`). What a µop writes is in the bits from `RESULT_BITS` on, its task in those from `TASK_BITS` on (0:
+      nothing is counted by task).
     - `slot`: issue slots, 0 or 1.
     - `retiring`: reorder buffer entries that retire with this µop, the last of its instruction (else 0).
     """
@@ -221,6 +228,10 @@ def _instruction_steps(one: Compiled, numbering: Numbering, offset: int) -> list
     if one.unit_ticks:
         unit = numbering.of(f"unit of {one.unit or one.variant.string}")
         steps.append(CoreStep(UNIT, latency=one.unit_ticks, targets=(unit,)))
+    if one.arrival is not None:
+        port, what = one.arrival
+        read = tuple(dict.fromkeys(place for uop in uops for place in _numbers(uop.reads, numbering, offset)))
+        steps.append(CoreStep(RESULT, (port,), max(uop.latency for uop in uops) - 1, read, extra=what))
     if one.stack_turn < 0:
         steps.append(CoreStep(ROTATE, latency=1, targets=stack))
     total = sum(slots) + max(0, one.slots - len(uops))
@@ -241,7 +252,7 @@ def _instruction_steps(one: Compiled, numbering: Numbering, offset: int) -> list
             kind, ports, latency, extra = SHARED, one.uneliminated, 1, 1 << 8 | 1
         if kind == SHARED:
             extra |= _register_file(uop) << FILE_BITS
-        extra |= uop.task << TASK_BITS
+        extra |= uop.task << TASK_BITS | uop.written << RESULT_BITS
         steps.append(CoreStep(kind, ports, latency, sources, targets, extra, slots[number], total if last else 0))
     for position, (location, writers) in enumerate(late.items(), 1):
         retiring = total if position == len(late) else 0

@@ -42,11 +42,16 @@ class Binding(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class TakenPorts:
-    """Ports that µops take in turns (`results.machine.constants.PortTurns`): the place of each in the order."""
+class PortSchedulers:
+    """Which ports share a scheduler (`results.machine.constants.IntegerSchedulers`).
 
-    order: Mapping[int, int]
-    lead: int
+    `mates` are all ports of a port's scheduler, `computing` those that take one µop of a group.
+    """
+
+    mates: Mapping[int, tuple[int, ...]]
+    computing: frozenset[int]
+    per_group: int
+    step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,8 @@ class Parameters:
     - `elimination`: slots for eliminated moves of general-purpose and of vector registers, and moves per cycle.
     - `pipeline`: `cycles` and `all_overwritten` of `results.machine.constants.EliminationSlots` (None: taken slots are
       known at once).
-    - `port_turns`: ports that µops take in turns (None: `binding` chooses all).
+    - `schedulers`: schedulers that µops are given to in groups (None: `binding` chooses all ports).
+    - `results`: bits of `Core.busy` by port and kind of result, where results of transfers come in (None: nowhere).
     - `load_queue`: how many loads can be on their way (None: any number).
     - `whole_groups`: a cycle issues nothing while the scheduler has fewer free entries than a cycle has issue slots.
     - `merge_ports`: ports of the µop that merges high bytes ("": these are not renamed separately).
@@ -93,7 +99,8 @@ class Parameters:
     elimination: tuple[int, int, int] = (NO_LIMIT, NO_LIMIT, NO_LIMIT)
     pipeline: tuple[int, bool] | None = None
     load_queue: LoadQueue | None = None
-    port_turns: TakenPorts | None = None
+    schedulers: PortSchedulers | None = None
+    results: Mapping[int, tuple[int, int, int, int]] | None = None
     whole_groups: bool = False
     merge_ports: str = ""
     bypass: BypassDelays | None = None

@@ -111,7 +111,28 @@ def test_leave_takes_as_long_as_on_a_real_zen_4(text: str, running: Running, mea
 def test_loops_that_fill_the_alus_take_as_long_as_on_a_real_zen_4() -> None:
     one = study_of_zen_4("xor edx, edx; add rdi, 8; popcnt rdx, [rdi-8]; add eax, edx; cmp rcx, rdi", Running.LOOP)
     assert float(one.cycles) == pytest.approx(1.0, rel=0.03)
-    assert simulated(one, replace(one.simulation.parameters, port_turns=None)) > 1.2
+    assert simulated(one, replace(one.simulation.parameters, schedulers=None)) > 1.2
+
+
+@pytest.mark.parametrize(
+    ("text", "measured"),
+    [
+        ("mov rcx, [rdi]; mov rdx, [rdi+8]; mov rsi, [rdi+16]; rorx r8, rbx, 3; rorx r9, rbx, 3", 1.0),
+        ("bt rcx, 5; mov rcx, [rdi]; bt rbp, 5; mov rbp, [rdi]; mov rbp, [rdi]; mov r9, [rdi]", 2.0),
+        ("comisd xmm0, xmm1" + "; test rcx, rbx" * 8, 3.0),
+        ("comisd xmm0, xmm1" + "; lea rcx, [rbx+1]" * 8, 2.0),
+        ("movq rbp, xmm0" + "; lea rcx, [rbx+1]" * 8, 3.0),
+        ("movq rbp, xmm0" + "; test rcx, rbx" * 8, 2.0),
+        ("movq rbp, xmm0" + "; rorx rcx, rbx, 3" * 4, 3.0),
+        ("movmskpd ebp, xmm0" + "; rorx rcx, rbx, 3" * 4, 2.0),
+        ("movq rdx, xmm0; mov rcx, rdx; btr rcx, 63; test rcx, rcx", 2.0),
+        ("mov rdx, [rbx+8]; cmp word ptr [rdx], 42", 0.67),
+    ],
+)
+def test_integer_schedulers_and_results_that_come_in_take_as_long_as_on_a_real_zen_4(
+    text: str, measured: float
+) -> None:
+    assert float(study_of_zen_4(text, Running.UNROLLED).cycles) == pytest.approx(measured, rel=0.03)
 
 
 ROTATED = "movsxd rax, [rbx+rcx*4]; vmovups xmm0, [rsi+rax*8]; vmovups xmm1, [rsi+rax*8+16]"

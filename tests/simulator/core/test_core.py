@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -11,10 +12,14 @@ from hypothesis import strategies as st
 
 from results.machine.constants import LoadQueue
 from simulator.core.core import Core, Moment, RepeatedRun
-from simulator.core.steps import COMMIT, LOAD, NO_PORT, PORT, REPLAY, SHARED, CoreStep
-from simulator.machines.machine import Binding, Parameters, TakenPorts
+from simulator.core.steps import COMMIT, LOAD, NO_PORT, PORT, REPLAY, RESULT, RESULT_BITS, SHARED, CoreStep
+from simulator.instructions.transfers import Written
+from simulator.machines.machine import Binding, Parameters, PortSchedulers
 from tests.simulator.core.cycle_core import CycleCore
 from tests.simulator.core.random_steps import LOCATIONS, SMALL, steps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 HASWELL = Parameters(issue_width=4, retire_width=4, reorder_buffer=192, scheduler=60, ports="01234567")
 
@@ -198,45 +203,59 @@ def test_loads_that_wait_for_data_take_their_port_once_more(stored: int, data: l
     assert core.totals().ports[2] == len(log) == 2  # each load counts once
 
 
-ALL_FOUR, FIRST_TWO = (0, 1, 2, 3), (0, 1)
-TURNS = TakenPorts({2: 0, 3: 1, 1: 2, 0: 3}, lead=6)
+ALL_FOUR, FIRST_TWO, LOADS = (0, 1, 2, 3), (0, 1), (4, 5, 6)
+EACH = ((0, 4), (1, 5), (2, 6), (3,))
+SCHEDULERS = PortSchedulers(
+    {port: ports for ports in EACH for port in ports}, computing=frozenset(ALL_FOUR), per_group=2, step=12
+)
+
+
+def waiting_row(ports: Iterable[tuple[int, ...]]) -> list[CoreStep]:
+    """Return µops that all wait for location 0."""
+    return [CoreStep(PORT, one, 1, (0,), slot=1, retiring=1) for one in ports]
 
 
 @pytest.mark.parametrize(
     ("ports", "taken"),
     [
-        ([ALL_FOUR] * 12, [2, 3, 1, 0, 2, 3, 1, 0, 2, 3, 1, 0]),  # as twelve ANDNs begin on a Zen 4
-        ([ALL_FOUR] * 3 + [FIRST_TWO], [2, 3, 1, 0]),  # a BZHI behind three
-        ([FIRST_TWO] * 4, [1, 0, 1, 0]),
-        ([(4, 5)] * 4, [4, 5, 4, 5]),  # others: the one with fewer µops waiting
+        ([ALL_FOUR] * 8, [0, 1, 2, 3, 0, 1, 2, 3]),  # a port that computes takes one of a group
+        ([LOADS] * 6, [4, 5, 6, 4, 5, 6]),
+        ([LOADS, LOADS, FIRST_TWO] * 2, [4, 5, 0, 6, 5, 1]),  # 4 and 0 are one scheduler, which is full then
+        ([(0,), FIRST_TWO, (0,), FIRST_TWO], [0, 1, 0, 1]),
+        ([(4, 7)] * 4, [4, 7, 4, 7]),  # not all are of these schedulers: the one with fewer µops waiting
     ],
 )
-def test_ports_are_taken_in_turns(ports: list[tuple[int, ...]], taken: list[int]) -> None:
-    core = Core(replace(HASWELL, issue_width=6, port_turns=TURNS), 1)
+def test_schedulers_take_few_uops_of_a_group(ports: list[tuple[int, ...]], taken: list[int]) -> None:
+    core = Core(replace(HASWELL, issue_width=6, schedulers=SCHEDULERS), 1)
     core.locations[0] = 50
     log: list[tuple[int, int]] = []
-    core.advance([CoreStep(PORT, one, 1, (0,), slot=1, retiring=1) for one in ports], log)
+    core.advance(waiting_row(ports), log)
     assert [port for _, port in log] == taken
 
 
-def test_turns_do_not_run_away_from_the_cycle() -> None:
-    """Three µops for two ports, and three for the two others: six per cycle are more than the ports do."""
-    core = Core(replace(HASWELL, issue_width=6, port_turns=TURNS), 1)
-    row = [CoreStep(PORT, ports, 1, slot=1, retiring=1) for ports in ((0, 1), (0, 1), (0, 1), (2, 3), (2, 3), (2, 3))]
-    for _ in range(500):
-        core.advance(row)
-    assert max(core.free_turns) - core.cycle < HASWELL.scheduler
-
-
-def test_a_port_with_many_more_waiting_is_left_out_of_the_turns() -> None:
-    core = Core(replace(HASWELL, issue_width=6, port_turns=TURNS), 1)
+@pytest.mark.parametrize(("waiting", "taken"), [(11, 0), (12, 1)])
+def test_a_scheduler_that_is_emptier_by_a_step_takes_the_uop(waiting: int, taken: int) -> None:
+    core = Core(replace(HASWELL, issue_width=6, schedulers=SCHEDULERS), 1)
     core.locations[0] = 50
     log: list[tuple[int, int]] = []
-    core.advance(
-        [
-            *[CoreStep(PORT, (2,), 1, (0,), slot=1, retiring=1)] * 6,
-            CoreStep(PORT, ALL_FOUR, 1, (0,), slot=1, retiring=1),
-        ],
-        log,
-    )
-    assert log[-1][1] == 3
+    core.advance(waiting_row([(4,)] * waiting + [(3,), (3,)] + [FIRST_TWO]), log)  # the second for port 3: a new group
+    assert log[-1][1] == taken
+
+
+@pytest.mark.parametrize(
+    ("what", "writes", "cycles"),
+    [
+        (Written.FLAGS, Written.FLAGS, 2),
+        (Written.FLAGS, Written.REGISTER | Written.FLAGS, 2),
+        (Written.FLAGS, Written.REGISTER, 1),
+        (Written.REGISTER, Written.FLAGS, 1),
+    ],
+)
+def test_a_transfer_keeps_a_port_from_writing_the_same(what: Written, writes: Written, cycles: int) -> None:
+    core = Core(replace(HASWELL, results={0: (0, 1 << 16, 1 << 17, 3 << 16)}), 1)
+    row = [
+        CoreStep(RESULT, (0,), extra=what),
+        CoreStep(PORT, (0,), 1, extra=writes << RESULT_BITS, slot=1, retiring=1),
+    ]
+    core.advance(row * 100)
+    assert core.totals().cycles == pytest.approx(100 * cycles, abs=5)
