@@ -35,6 +35,16 @@ def _decimal(value: Fraction) -> str:
     return f"{float(value):.2f}"
 
 
+def _factor(value: Fraction) -> str:
+    """Write a factor with three decimals, or two if these are exact: a product of rounded ones would be too far off."""
+    return _decimal(value) if value * 100 % 1 == 0 else f"{float(value):.3f}"
+
+
+def _uops(value: Fraction) -> str:
+    """Write a number of µops for which there was time: a whole number without decimals, and no negative zero."""
+    return str(value) if value.denominator == 1 else _decimal(value).replace("-0.00", "0.00")
+
+
 # Steps
 
 
@@ -123,9 +133,10 @@ def _(value: findings.PortAnswer) -> str:
     kept = (" and " if value.in_turns else ", then ").join(map(_blocked, value.blocked_by))
     ran = _time_of(value.total, value.ports) if value.timed else f"{float(value.total):.4g} µops on {name}"
     breakers = f" - {value.breakers} of dependency breakers" if value.breakers else ""
-    rest = float(value.total - value.blocking - value.breakers)
+    left = value.total - value.blocking - value.breakers
+    rest = _uops(left) if value.timed else f"{float(left):.2g}"
     bound = "" if value.most is None else f", at most {value.most}"
-    return f"with {name} kept busy by {kept}: {ran} - {value.blocking}{breakers} = {rest:.2g}{bound}"
+    return f"with {name} kept busy by {kept}: {ran} - {value.blocking}{breakers} = {rest}{bound}"
 
 
 @step.register
@@ -138,12 +149,12 @@ def _(value: findings.ManyInstances) -> str:
 
 def _time_of(uops: Fraction, ports: PortSet) -> str:
     """Return the time that a set of ports had for so many µops."""
-    return f"{_decimal(uops / len(ports))} cycles x {len(ports)} {'ports' if len(ports) > 1 else 'port'}"
+    return f"{_factor(uops / len(ports))} cycles x {len(ports)} {'ports' if len(ports) > 1 else 'port'}"
 
 
 @step.register
 def _(value: findings.SlotsFound) -> str:
-    slots = f"{_decimal(value.cycles)} cycles x {_decimal(value.width)} - {value.filler.count}"
+    slots = f"{_factor(value.cycles)} cycles x {_factor(value.width)} - {value.filler.count}"
     return (
         f"among {_blocked(value.filler)}: {slots} = {_decimal(value.cycles * value.width - value.filler.count)} "
         "issue slots"
@@ -341,7 +352,7 @@ _REASONS: dict[type[Failure], str] = {
     findings.OnlyBounds: "only upper bounds are known",
     findings.Indistinguishable: "several port usages fit the measurements",
     findings.TooManyUsages: "too many port usages fit the measurements",
-    findings.Unplaced: "some µops use, or may use, no port, or more ports than can be kept busy",
+    findings.Unplaced: "some µops may use no port, or more ports than can be kept busy",
     findings.Delays: "it delays other µops for longer than µops of its own would",
     findings.Unexplained: "no port usage fits the times of its mixes",
     findings.TooNoisy: "the machine was too busy for ports by time",
@@ -436,14 +447,22 @@ def _(value: findings.Indistinguishable) -> str:
     return f"several port usages fit: {' or '.join(names)}{answers}"
 
 
+_TOO_MANY = "more ports than can be kept busy"
+_NOT_BUSY = f"no port, or {_TOO_MANY}"
+
+
 @failure.register
 def _(value: findings.Unplaced) -> str:
-    slots = "an unknown number of" if value.slots is None else str(value.slots)
-    plural = "" if value.slots == 1 else "s"
-    known, others = (f"only {value.usage} is known", "the others") if value.usage.uops else ("no port is known", "they")
-    if value.slots is not None and value.usage.total >= value.slots:
-        return f"of {slots} issue slot{plural} {known}; one may hold another µop, on more ports than can be kept busy"
-    return f"of {slots} issue slot{plural} {known}; {others} use no port, or more ports than can be kept busy"
+    if value.slots is None:
+        known = f"only {value.usage}" if value.usage.uops else "no port"
+        return f"{known} is known, and no number of issue slots; further µops use {_NOT_BUSY}"
+    slots = f"{value.slots} issue slot{'s' * (value.slots != 1)}"
+    if not value.usage.uops:
+        return f"no port is known of its {slots}: they use {_NOT_BUSY}"
+    if value.usage.total < value.slots:
+        return f"only {value.usage} is known of its {slots}; the rest uses {_NOT_BUSY}"
+    which = "its issue slot" if value.slots == 1 else f"one of its {slots}"
+    return f"only {value.usage} is known; {which} may hold another µop, on {_TOO_MANY}"
 
 
 @failure.register

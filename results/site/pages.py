@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from results.database.diff import ChangeKind, only_in_one
 from results.html import templates
-from results.model import Form, PortUsage
+from results.model import Form, PortUsage, is_by_time
 from results.site import views
 from results.site.attributes import described
 
@@ -42,6 +42,7 @@ class Card:
 
     - `sources` are sentences about where its numbers come from.
     - `results` counts the variants with results, `with_ports` those whose port usage is known.
+    - `by_time`: some of these port usages were inferred by time alone.
     - `has_memory`: there is a page about its memory.
     """
 
@@ -49,6 +50,7 @@ class Card:
     sources: tuple[str, ...]
     results: int
     with_ports: int
+    by_time: bool
     has_memory: bool
 
 
@@ -79,6 +81,7 @@ def cards(
             tuple(where.get(name, ())),
             len(found.get(name, ())),
             sum("ports" in values or values.get("uops") == "0" for values in found.get(name, ())),
+            any("ports_by_time" in values for values in found.get(name, ())),
             name in memories,
         )
         for name in sorted({*architectures, *memories})
@@ -125,6 +128,7 @@ def variant_page(
         ports=views.ports_text(values),
         headline=views.headline(result),
         by_time="1" in {values.get("ports_by_time"), values.get("some_ports_by_time")},
+        made_up_names=any(map(is_by_time, _ports_of(values))),
         throughputs=views.throughput_views(values),
         others=[described(name, value) for name, value in sorted(values.items()) if _is_other(name)],
         bars=_bars(values),
@@ -137,6 +141,12 @@ def variant_page(
 
 def _is_other(name: str) -> bool:
     return name not in SHOWN_ELSEWHERE and not name.startswith(("TP_", "rhythms_"))
+
+
+def _ports_of(values: Mapping[str, str]) -> set[str]:
+    """Return the ports of a usage, or of the µops that are certain."""
+    text = values.get("ports") or values.get("some_ports", "")
+    return {port for ports in PortUsage.parse(text).uops for port in ports} if text else set()
 
 
 def _bars(values: Mapping[str, str]) -> list[views.PortBar]:
@@ -194,6 +204,7 @@ def architecture_page(
         name=name,
         provenances=_provenance_views([one for one in provenances if one.architecture == name]),
         port_sets=views.port_sets(found),
+        by_time=any("ports_by_time" in (result.measurement or {}) for _, result in found),
         has_memory=coverage.has_memory,
         covered=len(found),
         total=sum(coverage.catalogue.values()),

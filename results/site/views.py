@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from results.database.cycles import latency_cycles, range_cycles
+from results.database.cycles import range_cycles
 from results.model import SPECIAL_FORMS, Form, PortUsage, port_order, port_set_name
 
 if TYPE_CHECKING:
@@ -283,27 +283,14 @@ def headline(result: ArchitectureResult) -> str:
 
 
 def latency_range(result: ArchitectureResult) -> str:
-    """Return the least and greatest latency as `1-5`, with ≤ if the greatest is only a bound; "" without any.
+    """Return the least and greatest latency as `1-5`, either with ≤ if it is only a bound; "" without any.
 
     The least may be that of fast operand values only (divisions).
     """
     cycles = sorted({int(number) for row in result.latencies for number in range_cycles(row.values)})
-    if not cycles:
-        return ""
-    bound = "≤" if is_bounded(result) else ""
-    return f"{bound}{cycles[0]}" if len(cycles) == 1 else f"{cycles[0]}-{bound}{cycles[-1]}"
-
-
-def is_bounded(result: ArchitectureResult) -> bool:
-    """Whether the greatest latency of a result is only an upper bound."""
-    greatest = max((number for row in result.latencies for number in latency_cycles(row.values)), default=None)
-    marks = [
-        f"{name}_is_upper_bound" in row.values
-        for row in result.latencies
-        for name, value in row.values.items()
-        if "cycles" in name and value.isdigit() and not name.endswith("_bound") and float(value) == greatest
-    ]
-    return bool(marks) and all(marks)
+    exact = {int(number) for row in result.latencies for number in range_cycles(row.values, exact=True)}
+    ends = cycles[:1] + cycles[1:][-1:]
+    return "-".join(str(one) if one in exact else f"≤{one}" for one in ends)
 
 
 @dataclass(frozen=True, slots=True)

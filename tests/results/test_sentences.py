@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 
+import pytest
 from hypothesis import given
 
 from results import sentences
@@ -17,6 +19,7 @@ from results.findings import (
     NoLatency,
     NoPorts,
     PortAnswer,
+    SlotsFound,
     Text,
     Unplaced,
 )
@@ -57,13 +60,14 @@ def test_sentences_name_what_they_are_about() -> None:
     )
     none = PortUsage({})
     assert sentences.failure(Indistinguishable((none, usages[0]))).endswith("usages fit: no port or 1*p06")
-    assert sentences.failure(Unplaced(none, None)).startswith("of an unknown number of issue slots no port is known;")
+    assert sentences.failure(Unplaced(none, None)).startswith("no port is known, and no number of issue slots;")
     assert sentences.failure(Unplaced(usages[0], 1)).endswith(
-        "one may hold another µop, on more ports than can be kept busy"
+        "; its issue slot may hold another µop, on more ports than can be kept busy"
     )
-    assert sentences.failure(Unplaced(usages[0], 2)).endswith(
-        "the others use no port, or more ports than can be kept busy"
+    assert sentences.failure(Unplaced(usages[0], 2)) == (
+        "only 1*p06 is known of its 2 issue slots; the rest uses no port, or more ports than can be kept busy"
     )
+    assert sentences.failure(Unplaced(none, 3)).startswith("no port is known of its 3 issue slots: they use no port")
     assert sentences.failure(NoLatency(LatencyKey(1, 2, source_flag="CF"))) == ("latency CF→2: no chain could be built")
 
 
@@ -79,4 +83,24 @@ def test_answers_by_time_show_the_time_and_the_arithmetic() -> None:
         "with r0 kept busy by 8 x VPABSB (XMM, XMM), 6 instances: at most (11.00 cycles x 1 port - 8) / 6 = 0.50 each"
     )
     one = sentences.failure(Unplaced(PortUsage.parse("1*r56"), 1))
-    assert one.startswith("of 1 issue slot only 1*r56 is known;")
+    assert one.startswith("only 1*r56 is known;")
+
+
+def test_the_arithmetic_of_answers_by_time_can_be_followed_by_hand() -> None:
+    kept = Blocked(24, "ANDN (R64, R64, R64)")
+    ports = frozenset({"r0", "r1", "r2", "r3"})
+    answers = [
+        PortAnswer(ports, (kept,), Fraction(total), 24, timed=True) for total in ("29.0531", "23.9961", "25.0061", "26")
+    ]
+    slots = SlotsFound(Blocked(48, "MOV_89 (R64, R64)"), Fraction("8.2049"), Fraction("5.9741"))
+    found = [
+        re.search(r": (.+?)(?: cycles)? x (.+?)(?: ports)? - (\d+) = (-?[\d.]+)", one)
+        for one in map(sentences.step, (*answers, slots))
+    ]
+    for match in some(found):
+        assert match is not None
+        cycles, factor, less, result = map(float, match.groups())
+        assert cycles * factor - less == pytest.approx(result, abs=0.01)
+    assert sentences.step(answers[0]).endswith("7.263 cycles x 4 ports - 24 = 5.05")
+    assert sentences.step(answers[1]).endswith("= 0.00")
+    assert sentences.step(answers[3]).endswith("6.50 cycles x 4 ports - 24 = 2")

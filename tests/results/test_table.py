@@ -110,8 +110,20 @@ def test_what_is_certain_of_ports_is_shown_where_there_may_be_more() -> None:
     assert "1*r13+?" in text
     assert "+? behind ports: there may be further µops" in text
     (row,) = csv.DictReader(io.StringIO(write_csv([(ResultRow(partly, ADC), MACHINE)])))
-    assert row["ports"] == ""
+    assert (row["ports"], row["some_ports"]) == ("", "1*r13")
     assert "+?" not in shown([ResultRow(MEASURED, ADC)], Footing(MACHINE))
+
+
+@pytest.mark.parametrize(("usage", "is_made_up"), [("1*r13", True), ("2*FP23", False), ("1*p05", False)])
+def test_ports_by_time_are_marked_and_made_up_names_explained(usage: str, is_made_up: bool) -> None:
+    forms = {Form.PLAIN: FormResult(PortUsage.parse(usage), Throughput(Fraction(1)))}
+    by_time = dataclasses.replace(MEASURED, uops=None, forms=forms, attributes={"ports_by_time": 1})
+    text = shown([ResultRow(by_time, ADC)], Footing(MACHINE))
+    assert "counts are cycles that a port is occupied" in text
+    assert ("published names are not known" in text) == is_made_up
+    rows = [(ResultRow(one, ADC), MACHINE) for one in (by_time, MEASURED)]
+    marked = [row["ports_by_time"] for row in csv.DictReader(io.StringIO(write_csv(rows)))]
+    assert marked == ["True", "False"]
 
 
 def test_failures_and_skipped_variants_are_named_with_their_reasons() -> None:
