@@ -17,15 +17,16 @@ if TYPE_CHECKING:
     from results.model import Provenance
 
 
-def entries_of(path: Path, architecture: str = "") -> Iterator[Entry]:
+def entries_of(path: Path, architecture: str = "", others: set[str] | None = None) -> Iterator[Entry]:
     """Yield the database entries of a file, by its ending (see `results.campaign.packed`).
 
-    With `architecture` (in any case) an instructions.xml yields only those that have results of it.
+    With `architecture` (in any case) an instructions.xml yields only those that have results of it. The names of other
+    architectures in it are put into `others`.
     """
     if is_campaign(path):
         yield from entries_of_campaigns([path])
     else:
-        yield from read_database(path, architecture=architecture)
+        yield from read_database(path, architecture=architecture, others=others)
 
 
 def entries_of_architecture(path: Path, architecture: str) -> tuple[list[Entry], str]:
@@ -34,9 +35,10 @@ def entries_of_architecture(path: Path, architecture: str) -> tuple[list[Entry],
     Raises:
         DatabaseError: the file has no result of it; the hint names those that there are.
     """
-    entries = list(entries_of(path, architecture)) or list(entries_of(path))  # all, so that the hint names them
+    others: set[str] = set()
+    entries = list(entries_of(path, architecture, others))
     name = as_named(architecture, architectures(entries))
-    return list(only(entries, name)), name
+    return list(only(entries, name, others)), name
 
 
 def as_named(architecture: str, names: Sequence[str]) -> str:
@@ -66,13 +68,14 @@ def architectures(entries: Iterable[Entry]) -> list[str]:
     return sorted({name for entry in entries for name in entry.results})
 
 
-def only(entries: Iterable[Entry], architecture: str) -> Iterator[Entry]:
+def only(entries: Iterable[Entry], architecture: str, others: Iterable[str] = ()) -> Iterator[Entry]:
     """Yield the entries with only the results of that architecture ("": all); none without any.
 
     Raises:
-        DatabaseError: there are results, but none of that architecture; the hint names those that there are.
+        DatabaseError: there are results, but none of that architecture; the hint names those that there are, `others`
+            among them.
     """
-    names: set[str] = set()
+    names = set(others)
     found = False
     for entry in entries:
         names.update(entry.results)

@@ -20,6 +20,7 @@ if a text contains another. `uses` is true if a port usage has a set with these 
 from __future__ import annotations
 
 import fnmatch
+import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +29,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from results.database.cycles import AtMost, longest_known
-from results.model import PORT_USAGE, PortUsage
+from results.model import PORT_USAGE, PortUsage, port_order, port_set_name
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
@@ -57,6 +58,12 @@ _COMPUTED = {
 }
 """Fields that are no attributes."""
 
+
+def _is_computed_number(name: str) -> bool:
+    """Whether a field is a number in each result."""
+    return name in ("TP", "max_latency") or name.startswith("latency(")
+
+
 _LATENCY = "latency(1,2)"
 """How a latency is asked for, from operand 1 to operand 2."""
 
@@ -79,15 +86,38 @@ class _Token:
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition of a query, such as `extension = AVX`."""
+
+    name: str
+    operator: str
+    text: str
+    field: Field
+    is_fulfilled: Predicate
+
+    def alternatives(self, results: Iterable[tuple[Entry, ArchitectureResult]]) -> str:
+        """Say which values there are, if no result has the one that is asked for ("" if one has it)."""
+        if any(self.is_fulfilled(entry, result) for entry, result in results):
+            return ""
+        values = {value for entry, result in results if (value := self.field(entry, result)) is not None}
+        if not values:
+            return f"{self.name} is not known of any result"
+        asked = f"no result fulfils `{self.name} {self.operator} {self.text}`"
+        return f"{asked}: {_ports_there(values) or _numbers_there(values) or _texts_there(values, self.text)}"
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A query: whether a result fulfils it, and the fields that it asks about, by name, in their order.
 
-    `names_port_sets`: it looks for an exact set of ports.
+    - `names_port_sets`: it looks for an exact set of ports.
+    - `conditions`: those that are not negated.
     """
 
     predicate: Predicate
     fields: Mapping[str, Field]
     names_port_sets: bool = False
+    conditions: tuple[Condition, ...] = ()
 
     def __call__(self, entry: Entry, result: ArchitectureResult) -> bool:
         """Say whether a result fulfils the query."""
@@ -106,6 +136,40 @@ class Query:
                 nearest = f"nearest: {', '.join(near)}; " if near else ""
                 hint = f"{nearest}`uopscope db query --fields` lists all (with the same --db and --arch)"
                 raise QueryError(f"no result here has a field {name!r}", hint=hint)
+
+
+MOST_LISTED = 24
+"""Values that are listed of a field; of more, the nearest ones."""
+
+
+def _ports_there(values: Iterable[Value]) -> str:
+    """Say which sets of ports there are ("" if these values are no port usages)."""
+    usages = [_usage(value) for value in values]
+    if None in usages or not any("*" in str(value) for value in values):
+        return ""
+    sets = {ports for usage in usages if usage is not None for ports in usage.uops}
+    names = [port_set_name(one) for one in sorted(sets, key=lambda one: (len(one), sorted(map(port_order, one))))]
+    more = len(names) - MOST_LISTED
+    return f"sets of ports are {', '.join(names[:MOST_LISTED])}" + (f" and {more} more" if more > 0 else "")
+
+
+def _numbers_there(values: Iterable[Value]) -> str:
+    """Say which numbers there are ("" if these values are not numbers)."""
+    numbers = [_number(value) for value in values]
+    known = [number for number in numbers if number is not None]
+    if len(known) < len(numbers):
+        return ""
+    least, most = min(known), max(known)
+    return f"values are from {least:g} to {most:g}" if least < most else f"all values are {least:g}"
+
+
+def _texts_there(values: Iterable[Value], wanted: str) -> str:
+    """Say which texts there are: all, or the nearest ones."""
+    texts = {str(value) for value in values}
+    if len(texts) <= MOST_LISTED:
+        return f"values are {', '.join(sorted(texts))}"
+    near = _nearest(wanted, texts)
+    return f"nearest: {', '.join(near)}" if near else f"it has {len(texts)} values, such as {min(texts)}"
 
 
 def all_fields(attributes: Mapping[str, str]) -> dict[str, str]:
@@ -131,7 +195,8 @@ def compile_query(text: str) -> Query:
         QueryError: the text is not a query; a line with a caret shows the place.
     """
     parser = _Parser(text)
-    return Query(parser.parse(), parser.fields, parser.names_port_sets)
+    predicate = parser.parse()
+    return Query(predicate, parser.fields, parser.names_port_sets, tuple(parser.conditions))
 
 
 class _Parser:
@@ -142,8 +207,10 @@ class _Parser:
         self._tokens = list(self._split(text))
         self._at = 0
         self._nesting = 0
+        self._is_negated = False
         self.fields: dict[str, Field] = {}
         self.names_port_sets = False
+        self.conditions: list[Condition] = []
 
     def parse(self) -> Predicate:
         predicate = self._or()
@@ -197,7 +264,9 @@ class _Parser:
             raise self._error(f"more than {_MAXIMUM_NESTING} levels of `not` and parentheses")
         try:
             if self._accept("not"):
+                self._is_negated = not self._is_negated
                 inner = self._not()
+                self._is_negated = not self._is_negated
                 return lambda entry, result: not inner(entry, result)
             if self._accept("("):
                 inner = self._or()
@@ -210,7 +279,7 @@ class _Parser:
 
     def _comparison(self) -> Predicate:
         is_usage = "ports" in self._peek().text
-        field = self._field()
+        name, field = self._field()
         token = self._next()
         if token.text.lower() not in (*_NUMERIC, "=", "!=", "has", "uses", "like"):
             self._at -= 1
@@ -220,16 +289,20 @@ class _Parser:
             self._at -= 1 if value.kind != "end" else 0
             raise self._error("expected a value")
         text = value.text[1:-1] if value.kind == "text" else value.text
-        if token.text in _NUMERIC and value.kind != "number":
+        is_number = token.text in _NUMERIC or (token.text in ("=", "!=") and _is_computed_number(name))
+        if is_number and value.kind != "number":
             self._at -= 1
             raise self._error(f"expected a number after {token.text}")
         if token.text.lower() == "uses" and (not is_usage or _port_set(text) is None):
             self._at -= 1
             raise self._error("`uses` is about ports, as in: ports uses p05, ports uses r1, ports uses FP0")
         self.names_port_sets |= is_usage and token.text.lower() == "has" and _port_set(text) is not None
-        return _comparison(field, token.text.lower(), text)
+        predicate = _comparison(field, token.text.lower(), text)
+        if not self._is_negated:
+            self.conditions.append(Condition(name, token.text.lower(), text, field, predicate))
+        return predicate
 
-    def _field(self) -> Field:
+    def _field(self) -> tuple[str, Field]:
         token = self._peek()
         if token.kind != "word":
             raise self._error("expected the name of a field")
@@ -239,9 +312,9 @@ class _Parser:
         if self._peek().kind == "operator" and self._peek().text == "(":
             raise self._error(f"only a latency has operands, as in {_LATENCY}")
         field = self.fields[token.text] = _field(token.text)
-        return field
+        return token.text, field
 
-    def _latency(self) -> Field:
+    def _latency(self) -> tuple[str, Field]:
         numbers = []
         for before in ("(", ","):
             if not self._accept(before):
@@ -253,8 +326,9 @@ class _Parser:
             raise self._error("expected `)`")
         start, target = numbers
         field: Field = lambda _entry, result: _latency(result, start, target)  # noqa: E731 - it needs its type
-        self.fields[f"latency({start},{target})"] = field
-        return field
+        name = f"latency({start},{target})"
+        self.fields[name] = field
+        return name, field
 
 
 _HINT = "for example: ports has p5 and latency(1,1) > 3 and extension = AVX512EVEX"
@@ -359,7 +433,9 @@ def _like(value: Value, text: str) -> bool:
 
 
 def _number(value: Value) -> float | None:
+    """Return a finite number (None: it is none)."""
     try:
-        return None if value is None else float(value)
+        number = None if value is None else float(value)
     except ValueError:
         return None
+    return number if number is not None and math.isfinite(number) else None

@@ -135,17 +135,20 @@ def _repairs_of(attribute: str) -> tuple[tuple[Callable[[str], object], str], ..
     return tuple((re.compile(rule.values, re.DOTALL).fullmatch, rule.reason) for rule in rules)
 
 
-def read_database(path: Path, repairs: list[Repair] | None = None, architecture: str = "") -> Iterator[Entry]:
+def read_database(
+    path: Path, repairs: list[Repair] | None = None, architecture: str = "", others: set[str] | None = None
+) -> Iterator[Entry]:
     """Yield the entries of an instructions.xml (plain, .gz or .xz) one by one.
 
     What `REPAIRS` knows is left out, and appended to `repairs`. With `architecture` (in any case) only its results are
-    read, and only instructions that have some: a file of 25 CPUs is read in a third of the time.
+    read, and only instructions that have some: a file of 25 CPUs is read in a third of the time. The names of the other
+    architectures are put into `others`.
 
     Raises:
         DatabaseError: the file cannot be read, is not well-formed, has a document type, is nested too deeply, or an
             element is not of the known form.
     """
-    reader = _Reader(path, repairs if repairs is not None else [], architecture)
+    reader = _Reader(path, [] if repairs is None else repairs, architecture, set() if others is None else others)
     try:
         with open_catalogue(path) as file:
             yield from reader.entries(etree.iterparse(file, events=("start", "end"), **SAFE))
@@ -199,10 +202,10 @@ SAFE = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_
 class _Reader:
     """Goes through the events of one file and keeps no more than one instruction."""
 
-    def __init__(self, path: Path, repairs: list[Repair], architecture: str) -> None:
+    def __init__(self, path: Path, repairs: list[Repair], architecture: str, others: set[str]) -> None:
         self.path, self.architecture = path, architecture.upper()
         self.line = 1
-        self._repairs = repairs
+        self._repairs, self._others = repairs, others
         self._depth = 0
         self._elements = 0
 
@@ -253,7 +256,11 @@ class _Reader:
         return Entry(variant, {result.architecture: result for result in results})
 
     def _is_wanted(self, element: etree._Element) -> bool:
-        return self.architecture in ("", str(element.attrib["name"]).upper())
+        name = str(element.attrib["name"])
+        is_wanted = self.architecture in ("", name.upper())
+        if not is_wanted:
+            self._others.add(name)
+        return is_wanted
 
     def _result(self, element: etree._Element, string: str) -> ArchitectureResult:
         name = str(element.attrib["name"])

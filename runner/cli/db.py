@@ -545,7 +545,12 @@ def query(
         print("nothing found: no variant has a result")
         return
     print(f"{len(rows)} found" if rows else f"nothing found among results of {', '.join(measured)}")
-    if not rows and wanted.names_port_sets:
+    if rows:
+        return
+    there = [(entry, result) for entry in entries for result in entry.results.values()]
+    for line in filter(None, (one.alternatives(there) for one in wanted.conditions)):
+        print(line)
+    if wanted.names_port_sets:
         print("`has` finds exactly this set of ports, and `uses` every set with these ports: ports uses p5")
 
 

@@ -256,4 +256,4 @@ def test_a_query_shows_what_it_asks_about(tmp_path: Path, capfd: pytest.CaptureF
     assert "≤5" in row
     assert count == "1 found"
     assert command_of("db", ["query", "uops = 99", "--db", str(path)]) == 0
-    assert capfd.readouterr().out == "nothing found among results of SKX\n"
+    assert capfd.readouterr().out.startswith("nothing found among results of SKX\n")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from results.database import rules
+from results.database import reader, rules
 from results.memory.documents import encode, read_document
 from results.shipped import shipped_campaigns, shipped_database, shipped_memory
 from tests.nonempty import some
@@ -51,7 +51,47 @@ def test_an_unknown_field_gives_its_nearest_names_on_a_short_line(capfd: pytest.
     assert max(map(len, said.splitlines())) < 160
 
 
-@pytest.mark.parametrize(("query", "place"), [("TP > nan", "nan"), ("TP > 1 \t ~ 3", "~"), ("uops =", "")])
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("ports has p9", "no result fulfils `ports has p9`: sets of ports are ALU, V, FP23"),
+        ("extension = AVX512", "no result fulfils `extension = AVX512`: "),
+        ("TP_loop > 99999 and extension = BASE", "`TP_loop > 99999`: values are from"),
+        ("latency(7,8) > 1", "latency(7,8) is not known of any result"),
+        ('string = "ADD (R32,R32)"', "values are ADD_03 (R32, R32), "),
+    ],
+)
+def test_a_value_that_no_result_has_is_named_with_those_that_there_are(
+    query: str, says: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert command_of("db", ["query", query, "--db", str(PUBLISHED)]) == 0
+    first, *lines = capfd.readouterr().out.splitlines()
+    assert first.startswith("nothing found among results of")
+    assert says in lines[0]
+    assert len([line for line in lines if "no result fulfils" in line]) <= 1
+
+
+def test_what_is_negated_or_fulfilled_by_some_explains_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    query = "not (extension = NOPE) and iclass = ADC and iclass = ADD"
+    assert command_of("db", ["query", query, "--db", str(PUBLISHED)]) == 0
+    assert "NOPE" not in capfd.readouterr().out
+
+
+def test_an_architecture_that_is_missing_is_said_after_one_reading(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Path] = []
+    read = reader.open_catalogue
+    monkeypatch.setattr(reader, "open_catalogue", lambda path: (opened.append(path), read(path))[1])
+    assert command_of("db", ["query", "TP < 1", "--db", str(PUBLISHED), "--arch", "ZEN9"]) == 2
+    assert re.search("there are: ADL-E, NHM, ZEN4", capfd.readouterr().err)
+    assert opened == [PUBLISHED]
+
+
+@pytest.mark.parametrize(
+    ("query", "place"),
+    [("TP > nan", "nan"), ("TP = inf", "inf"), ("latency(1,2) != x", "x"), ("TP > 1 \t ~ 3", "~"), ("uops =", "")],
+)
 def test_the_caret_is_below_what_is_wrong(query: str, place: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert command_of("db", ["query", query, "--db", str(PUBLISHED)]) == 2
     _, line, pointer, *_ = capfd.readouterr().err.splitlines()
