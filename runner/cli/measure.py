@@ -250,7 +250,8 @@ def _measure_blocks(
         raise UsageError(f"--modes {modes}: of {', '.join(known)}")
     chosen = tuple(mode for mode in BlockMode if mode.value in wanted)
     options = BlockOptions(value=value, modes=chosen, time_limit_seconds=time_limit_of(time_limit))
-    rows = block_rows(BlockMeasurer(backend, options).measure(read_blocks(lines_of(source), source)), chosen)
+    blocks = list(read_blocks(lines_of(source), source))  # all, so that nothing is measured before a line is refused
+    rows = block_rows(BlockMeasurer(backend, options).measure(blocks), chosen)
     if csv_file is None or csv_file == "-":
         csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
         return

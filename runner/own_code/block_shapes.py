@@ -44,7 +44,7 @@ def read_blocks(lines: Iterable[str], where: str) -> Iterator[bytes]:
     """Yield the blocks of a table: the first column is code in hexadecimal; a first line without any is a header.
 
     Raises:
-        MeasureError: a line has no code, and the message names it; or no line has.
+        MeasureError: a line has no code, and the message names it; or no line has; or this is no text.
     """
     hint = "one block per line, as in: 4801d8480fafd8"
     is_empty = True
@@ -55,6 +55,9 @@ def read_blocks(lines: Iterable[str], where: str) -> Iterator[bytes]:
         try:
             code = bytes.fromhex(text)
         except ValueError:
+            if not text.isprintable() or "\N{REPLACEMENT CHARACTER}" in text:
+                of_program = "`uopscope blocks PROGRAM -o blocks.csv` writes those of a program"
+                raise MeasureError(f"{where}: not a text", hint=f"{hint}; {of_program}") from None
             if number > 1:
                 message = f"{where}:{number}: {text[:60]!r} is not code in hexadecimal"
                 raise MeasureError(message, hint=hint) from None

@@ -154,10 +154,15 @@ def test_a_line_that_is_no_block_is_named() -> None:
     assert "-:3: 'xyz' is not code in hexadecimal" in str(result.exception)
 
 
-@pytest.mark.parametrize("text", ["", "hex\n", "\x7fELF\x02"])
-def test_a_table_without_a_block_is_refused(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("", "no line has a block"), ("hex\n", "no line has a block"), ("\x7fELF\x02\n90\n", "-: not a text")],
+)
+def test_a_table_without_a_block_is_refused(text: str, says: str) -> None:
     result = RUN.invoke(app, ["--blocks", "-", "--backend", "tsc"], input=text)
-    assert "no line has a block" in str(result.exception)
+    assert says in str(result.exception)
+    assert "cycles" not in result.output
+    assert all(line.isprintable() for line in str(result.exception).splitlines())
 
 
 HOSTILE = {

@@ -92,7 +92,7 @@ ROWS = (
         "uopscope measure --asm nop --time-limit nan --backend sim --arch HSW", 2, "not between 0.001 and 60 seconds"
     ),
     Wrong("uopscope measure --asm-file binary --backend sim --arch HSW", 2, "binary: not a text"),
-    Wrong("uopscope measure --blocks binary --backend sim --arch HSW", 2, "is not code in hexadecimal"),
+    Wrong("uopscope measure --blocks binary --backend sim --arch HSW", 2, "binary: not a text"),
     Wrong("uopscope analyze binary --arch SKL", 2, "binary: not a text"),
     Wrong("uopscope analyze", 2, "one source of code is needed, not nothing"),
     Wrong("uopscope analyze --asm 'NOPE rax' --arch SKL", 2, "'NOPE' is not an instruction"),
