@@ -96,7 +96,7 @@ def fit(
     if output is not None and str(output) != "-":
         check_writable(output)
     given = read_mixes(mixes)
-    given.check_all_measured(mixes)
+    given.check_enough(mixes)
     kept, held = split(given.timed(), 1)
     mapping = fitted(kept, len(given.names))
     errors = {"fitted": _errors(mapping, kept), "held_back": _errors(mapping, held)}
@@ -209,9 +209,11 @@ def _errors(mapping: ResourceMapping, mixes: Sequence[TimedMix]) -> dict[str, fl
 
 def _lines(mapping: ResourceMapping, kept: Sequence[TimedMix], held: Sequence[TimedMix]) -> Iterator[str]:
     used = sorted(set(mapping.class_of))
+    pairs = len(mapping.contention)
     yield (
-        f"{len(mapping.class_of)} instructions in {len(used)} classes on {len(mapping.loads[0])} resources;"
-        f" {len(mapping.contention)} pairs of classes contend"
+        f"{len(mapping.class_of)} instructions in {len(used)} class{'es' * (len(used) != 1)}"
+        f" on {len(mapping.loads[0])} resources; {pairs or 'no'} pair{'s' * (pairs > 1)} of classes"
+        f" contend{'s' * (pairs < 2)}"
     )
     yield _error_line(mapping, kept, "fitted")
     yield _error_line(mapping, held, "held back")

@@ -46,6 +46,9 @@ CLASS_COUNTS = (40, 60)
 HELD_BACK = 10
 """One in this many mixes of several instructions is held back, to choose or to judge."""
 
+FEWEST_TO_FIT = HELD_BACK + 2
+"""Mixes of several instructions: one is held back to choose, and two to judge."""
+
 FREE_STEPS, CLASS_STEPS = 500, 300
 """Steps of the descent for loads by instruction, and by class, to bound the work."""
 
@@ -54,6 +57,10 @@ ROUNDS = 5
 
 FIRST_STEP, SMALL_STEP = 0.02, 0.01
 """Cycles by which a load changes at most in the first step, by instruction and by class; steps shrink to nothing."""
+
+FARTHEST = (FREE_STEPS * FIRST_STEP + (ROUNDS + 1) * CLASS_STEPS * SMALL_STEP) / 2
+"""Cycles by which all these steps together change a load at most. An instruction with a larger load, such as a
+division, takes larger steps in proportion."""
 
 SOFTNESS, LEAST_SOFTNESS = 0.05, 0.001
 """Share of a mix's time within which resources count nearly like the fullest one, in the first step and in the last."""
@@ -168,7 +175,11 @@ def fit(mixes: Sequence[TimedMix], count: int) -> ResourceMapping:
         raise FitError(f"instruction {min(missing)} is in no mix", hint="leave it out, or measure it alone")
     kept, held = split(mixes, 0)
     if not held:
-        raise FitError(f"{len(mixes)} mixes are too few", hint=f"measure at least {HELD_BACK} of several instructions")
+        several = sum(len(set(one.instructions)) > 1 for one in mixes)
+        raise FitError(
+            f"none of {several} mixes of several instructions can be held back to choose a fit",
+            hint=f"measure at least {FEWEST_TO_FIT}, and each instruction in more than one of them",
+        )
     tried = [number for number in CLASS_COUNTS if number < count] or [count]
     trial = _Fit(kept, count)
     _, best, seed = min((trial.run(number, seed).error(held), number, seed) for number in tried for seed in SEEDS)
@@ -231,6 +242,7 @@ class _Fit:
         back = members.T.tocsr()
         often = np.maximum(1, np.asarray(members.sum(0)).ravel())[:, None]
         first, second = np.zeros_like(loads), np.zeros_like(loads)
+        steps_of = step * np.maximum(1, loads.max(1, keepdims=True) / FARTHEST)
         for number in range(steps):
             left = 1 - number / steps
             soft = (SOFTNESS * left**2 + LEAST_SOFTNESS) * np.maximum(self._cycles, LEAST_CYCLES)[:, None]
@@ -241,7 +253,7 @@ class _Fit:
             slope = back @ ((np.tanh(wrong / STEEP) / self._cycles)[:, None] * weights) / often
             first = SLOPE_WEIGHTS[0] * first + SLOPE_WEIGHTS[1] * slope
             second = SQUARE_WEIGHTS[0] * second + SQUARE_WEIGHTS[1] * slope**2
-            loads = np.maximum(loads - step * left * first / (np.sqrt(second) + FLAT), 0)
+            loads = np.maximum(loads - steps_of * left * first / (np.sqrt(second) + FLAT), 0)
         return loads
 
     def _shown(self, loads: Floats, class_of: Indices) -> Floats:

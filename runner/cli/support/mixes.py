@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from inference.ports.fitted.fit import ResourceMapping, TimedMix
+from inference.ports.fitted.fit import FEWEST_TO_FIT, ResourceMapping, TimedMix
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
     T = TypeVar("T")
@@ -56,17 +57,23 @@ class Mixes:
         """Return the mixes that have a time."""
         return [TimedMix(mix, time) for mix, time in zip(self.mixes, self.cycles, strict=True) if time is not None]
 
-    def check_all_measured(self, path: Path) -> None:
-        """Check that each instruction is in a mix that was measured.
+    def check_enough(self, path: Path) -> None:
+        """Check that each instruction is in a mix that was measured, and that enough of them are of several ones.
 
         Raises:
-            MixesError: nothing is known of an instruction.
+            MixesError: nothing is known of an instruction, or the mixes are too few.
         """
         there = {number for one in self.timed() for number in one.instructions}
         missing = next((name for number, name in enumerate(self.names) if number not in there), None)
         if missing is not None:
             raise MixesError(
                 f"{path}: {missing[:80]!r} is in no mix that was measured", hint="leave it out, or measure it alone"
+            )
+        several = sum(len(set(one.instructions)) > 1 for one in self.timed())
+        if several < FEWEST_TO_FIT:
+            raise MixesError(
+                f"{path}: {several} measured mixes of several instructions are too few",
+                hint=f"measure at least {FEWEST_TO_FIT}: some are held back, to choose a fit and to judge it",
             )
 
 
@@ -105,6 +112,7 @@ def read_mixes(path: Path) -> Mixes:
     data = _read(path, MIXES_FORM)
     if "classes" in data and "experiments" not in data:
         raise MixesError(f"{path}: a mapping, and no mixes", hint=f"expected {MIXES_FORM}")
+    _check_keys(path, data, {"instructions", "experiments"}, MIXES_FORM)
     return _formed(path, MIXES_FORM, lambda: _mixes(path, data))
 
 
@@ -120,6 +128,7 @@ def read_mapping(path: Path) -> NamedMapping:
             f"{path}: mixes, and no mapping",
             hint=f"`uopscope ports fit {path} -o mapping.json` makes a mapping of them",
         )
+    _check_keys(path, data, {"classes", "contention", "errors"}, MAPPING_FORM)
     return _formed(path, MAPPING_FORM, lambda: _mapping(data))
 
 
@@ -133,7 +142,9 @@ def mapping_json(found: NamedMapping) -> dict[str, object]:
         "classes": [
             {
                 "class": place[one],
-                "loads": {f"r{at}": round(load, 4) for at, load in enumerate(found.mapping.loads[one]) if load > 0},
+                "loads": {
+                    f"r{at}": rounded for at, load in enumerate(found.mapping.loads[one]) if (rounded := round(load, 4))
+                },
                 "instructions": members[one],
             }
             for one in place
@@ -158,10 +169,31 @@ def _read(path: Path, form: str) -> dict[str, Any]:
         raise MixesError(f"{path}: more than {MOST_BYTES >> 20} MB, unpacked", hint="use a part of it")
     if not text.strip():
         raise MixesError(f"{path}: the file is empty", hint=f"expected {form}")
-    data = _formed(path, form, lambda: json.loads(text))
+    data = _formed(path, form, lambda: json.loads(text, object_pairs_hook=_object))
     if not isinstance(data, dict):
-        raise MixesError(f"{path}: a JSON {type(data).__name__}, and no object", hint=f"expected {form}")
+        raise MixesError(f"{path}: {_JSON_KINDS[type(data)]}, and no object", hint=f"expected {form}")
     return data
+
+
+_JSON_KINDS = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false"}
+_JSON_KINDS[type(None)] = "null"
+
+
+def _object(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    """Return a JSON object, none of whose keys stands there twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        message = f"the key {next(name for name in names if names.count(name) > 1)[:40]!r} stands there twice"
+        raise ValueError(message)
+    return found
+
+
+def _check_keys(path: Path, data: Mapping[str, object], known: AbstractSet[str], form: str) -> None:
+    """Refuse keys that nobody reads, such as a unit of time: cycles are meant."""
+    unknown = next((name for name in data if name not in known), None)
+    if unknown is not None:
+        raise MixesError(f"{path}: unknown key {unknown[:40]!r}", hint=f"expected {form}")
 
 
 def _formed(path: Path, form: str, read: Callable[[], T]) -> T:
@@ -181,15 +213,15 @@ def _formed(path: Path, form: str, read: Callable[[], T]) -> T:
 
 def _mixes(path: Path, data: Mapping[str, Any]) -> Mixes:
     names = _names(data["instructions"])
-    if not 1 < len(names) <= MOST_INSTRUCTIONS:
-        raise MixesError(f"{path}: {len(names)} instructions; 2 to {MOST_INSTRUCTIONS} can be fitted")
+    if not 0 < len(names) <= MOST_INSTRUCTIONS:
+        raise MixesError(f"{path}: {len(names)} instructions; there may be 1 to {MOST_INSTRUCTIONS}")
     experiments = _list(data["experiments"], "experiments")
     if len(experiments) > MOST_MIXES:
         raise MixesError(f"{path}: {len(experiments)} mixes; {MOST_MIXES} can be fitted", hint="use a part of them")
     mixes, cycles = [], []
     for number, one in enumerate(experiments):
         try:
-            mix, time = one
+            mix, time = _pair(one)
             mixes.append(_numbers(mix, len(names)))
             cycles.append(None if time is None else _number(time, LEAST_CYCLES, MOST_CYCLES, "cycles"))
         except (ValueError, TypeError) as error:
@@ -224,6 +256,13 @@ def _mapping(data: Mapping[str, Any]) -> NamedMapping:
 def _loads(value: Mapping[str, object]) -> dict[int, float]:
     """Return the loads on resources, by the resource's number."""
     return {_resource(name): _number(load, 0, MOST_CYCLES, name) for name, load in dict(value).items()}
+
+
+def _pair(value: object) -> tuple[object, object]:
+    if not isinstance(value, list) or len(value) != 2:
+        message = f"{str(value)[:40]!r} is no pair of a mix and its cycles"
+        raise TypeError(message)
+    return value[0], value[1]
 
 
 def _list(value: object, what: str) -> list[Any]:

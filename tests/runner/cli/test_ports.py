@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from inference.ports.fitted.fit import ResourceMapping
+from inference.ports.fitted.fit import FEWEST_TO_FIT, ResourceMapping
 from runner.cli import ports
 from runner.cli.support import mixes as mixes_module
 from runner.cli.support.counting import measured_so_far
@@ -89,6 +89,25 @@ def test_mixes_of_the_command_line_are_predicted(command: Command, mapping: Path
     ]
 
 
+def test_a_file_of_one_instruction_is_predicted(command: Command, mapping: Path, tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_text('{"instructions": ["ADD"], "experiments": [[[0, 0, 0, 0], null]]}')
+    code, said, _ = command("predict", mapping, tmp_path / "one.json")
+    assert (code, said.splitlines()[1].split()) == (0, ["1.00", "r0", "ADD;", "ADD;", "ADD;", "ADD"])
+
+
+def test_the_fewest_mixes_that_are_asked_for_can_be_fitted(command: Command, tmp_path: Path) -> None:
+    source = tmp_path / "mixes.json"
+    source.write_text(json.dumps({"instructions": ["A", "B"], "experiments": [[[0, 1], 0.5]] * FEWEST_TO_FIT}))
+    code, said, _ = command("fit", source, "-o", tmp_path / "mapping.json")
+    assert code == 0
+    assert said.startswith("2 instructions in 2 classes on 8 resources; no pair of classes contends\n")
+    loads = [
+        load for one in json.loads((tmp_path / "mapping.json").read_text())["classes"] for load in one["loads"].values()
+    ]
+    assert all(loads)
+    assert loads
+
+
 def test_terminals_alone_show_how_much_is_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -118,16 +137,20 @@ def test_only_some_of_many_predictions_are_listed(command: Command, mapping: Pat
 BAD_MIXES = (
     ("", "the file is empty"),
     ("{", "not of the expected form"),
-    ("[1]", "a JSON list, and no object"),
+    ("[1]", "a list, and no object"),
+    ("null", "null, and no object"),
     ('{"instructions": ["A", "B"]}', "'experiments' is missing"),
     ('{"classes": []}', "a mapping, and no mixes"),
     ("[" * 100_000, "not of the expected form"),
     ('{"instructions": "AB", "experiments": []}', "not a list"),
     ('{"instructions": ["A", 7], "experiments": []}', "'7' is no name"),
     ('{"instructions": ["A", "A"], "experiments": []}', "'A' has two numbers"),
-    ('{"instructions": ["A"], "experiments": []}', "1 instructions"),
+    ('{"instructions": [], "experiments": []}', "0 instructions"),
+    ('{"instructions": ["A"], "experiments": [], "unit": "ns"}', "unknown key 'unit'"),
+    ('{"instructions": ["A"], "experiments": [], "experiments": []}', "'experiments' stands there twice"),
     ('{"instructions": ["A", "B"], "experiments": {}}', "not a list"),
-    ('{"instructions": ["A", "B"], "experiments": [7]}', "experiment 0"),
+    ('{"instructions": ["A", "B"], "experiments": [7]}', "experiment 0: '7' is no pair"),
+    ('{"instructions": ["A", "B"], "experiments": [[[0], 1, 2]]}', "is no pair of a mix and its cycles"),
     (
         '{"instructions": ["A", "B"], "experiments": [[[0], 1], [[0, 7], 1]]}',
         "experiment 1: there is no number 7",
@@ -173,7 +196,7 @@ CLASS = '{"class": 0, "loads": {"r0": 1}, "instructions": ["A"]}'
     ("text", "says"),
     [
         ('{"instructions": ["A", "B"], "experiments": []}', "mixes, and no mapping"),
-        ("7", "a JSON int, and no object"),
+        ("7", "a number, and no object"),
         ('{"classes": []}', "has instructions and loads"),
         ('{"classes": ["A"]}', "expected form"),
         (f'{{"classes": [{CLASS}, {CLASS}]}}', "numbered 0, 1"),
@@ -181,6 +204,7 @@ CLASS = '{"class": 0, "loads": {"r0": 1}, "instructions": ["A"]}'
         (f'{{"classes": [{CLASS.replace("r0", "p0")}]}}', "'p0' is no resource"),
         (f'{{"classes": [{CLASS.replace("1}", "-1}")}]}}', "-1 is not between"),
         (f'{{"classes": [{CLASS.replace("1}", "NaN}")}]}}', "nan is not between"),
+        (f'{{"classes": [{CLASS}], "unit": "ns"}}', "unknown key 'unit'"),
         (f'{{"classes": [{CLASS}], "contention": [{{"classes": [0, 4], "longer": 0.1}}]}}', "no number 4"),
     ],
 )
@@ -195,8 +219,9 @@ def test_files_of_mappings_that_cannot_be_used_are_refused(tmp_path: Path, text:
 @pytest.mark.parametrize(
     ("experiments", "says"),
     [
-        ("[[[0, 1], 1.0]]", "too few"),
-        ("[[[0], 1], [[1], 1]]", "too few"),
+        ("[[[0, 1], 1.0]]", "1 measured mixes of several instructions are too few"),
+        ("[[[0], 1], [[1], 1], [[1, 1], 2]]", "0 measured mixes of several instructions are too few"),
+        (json.dumps([[[0, 1], 1]] * 11), "at least 12"),
         ("[[[0, 0], 1.0]]", "'B' is in no mix that was measured"),
         ("[[[0], 1.0], [[0, 1], null]]", "'B' is in no mix that was measured"),
         ("[]", "'A' is in no mix that was measured"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from itertools import product
 from statistics import median_low
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,17 +13,23 @@ from inference.ports.fitted.fit import FitError, ResourceMapping, TimedMix, cont
 from results.model import PortUsage
 from results.ports import joined, throughput_of
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 KINDS = [PortUsage.parse(text) for text in ("1*p0", "1*p01", "1*p5+1*p01", "1*p23", "1*p0156", "2*p5")]
 
 
-def mixes(instructions: int, count: int) -> list[TimedMix]:
+SLOW = [PortUsage.parse(text) for text in ("1*p0", "1*p01", "90*p5", "1*p23", "25*p0", "2*p5")]
+
+
+def mixes(instructions: int, count: int, kinds: Sequence[PortUsage] = KINDS) -> list[TimedMix]:
     """Return exact times of mixes on a machine with ports."""
     source = random.Random(3)
 
     def time_of(numbers: tuple[int, ...]) -> float:
         usage = PortUsage({})
         for number in numbers:
-            usage = joined(usage, KINDS[number % len(KINDS)])
+            usage = joined(usage, kinds[number % len(kinds)])
         return max(float(throughput_of(usage)), len(numbers) / 4)
 
     alone = [(number,) for number in range(instructions)]
@@ -36,6 +43,13 @@ def test_mixes_that_were_held_back_are_predicted() -> None:
     mapping = fit(kept, 18)
     assert mapping.error(held) < 0.04
     assert mapping == fit(kept, 18), "the same data give the same mapping"
+
+
+@pytest.mark.parametrize(("scale", "error"), [(1, 0.01), (300, 0.04)])
+def test_slow_instructions_are_fitted_like_fast_ones(scale: int, error: float) -> None:
+    timed = [TimedMix(one.instructions, one.cycles * scale) for one in mixes(12, 300, SLOW)]
+    kept, held = split(timed, 1)
+    assert fit(kept, 12).error(held) < error
 
 
 def test_the_last_mix_of_an_instruction_is_not_held_back() -> None:
