@@ -82,6 +82,8 @@ class Store:
         self._provenance_id: int | None = None
         self._benchmarks: set[str] = set()
         self._requests: dict[str, int] | None = None
+        self._provenances: dict[int, Provenance] = {}
+        self._decoded: dict[int, Characterization] = {}
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -135,7 +137,7 @@ class Store:
                     store.begin(codec.decode_provenance(line["provenance"]), line["backend"])
                 else:
                     result = codec.decode_characterization(line["result"])
-                    store.conclude(result, [], line["inference"], line["time"])
+                    store.conclude(result, [], line["inference"], line["time"], line["result"])
         return store
 
     def close(self) -> None:
@@ -220,10 +222,18 @@ class Store:
                 ).lastrowid
                 self._known_requests()[sample.request] = row or 0
 
-    def conclude(self, result: Characterization, requests: Iterable[str], inference: str, time: str = "") -> None:
+    def conclude(
+        self,
+        result: Characterization,
+        requests: Iterable[str],
+        inference: str,
+        time: str = "",
+        encoded: Mapping[str, Any] | None = None,
+    ) -> None:
         """Store a conclusion and which stored measurements it rests on, in one transaction.
 
-        `time` is when it was drawn, UTC in ISO 8601 ("": now).
+        `time` is when it was drawn, UTC in ISO 8601 ("": now). If the result was read from JSON (`encoded`), that is
+        stored, and the result kept, so that a packed file is neither encoded nor decoded again.
 
         Raises:
             StoreError: it rests on something that was not stored.
@@ -236,7 +246,7 @@ class Store:
         with self._transaction():
             variant = self._variant_id(result)
             drawn = time or datetime.now(UTC).isoformat(timespec="seconds")
-            data = json.dumps(codec.encode_characterization(result), ensure_ascii=False)
+            data = json.dumps(encoded or codec.encode_characterization(result), ensure_ascii=False)
             conclusion = self._connection.execute(
                 "INSERT INTO conclusion (variant, inference, provenance, time, outcome, data)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
@@ -246,6 +256,8 @@ class Store:
                 "INSERT INTO evidence (conclusion, position, measurement) VALUES (?, ?, ?)",
                 [(conclusion, position, measurement) for position, measurement in enumerate(evidence)],
             )
+            if encoded is not None and conclusion is not None:
+                self._decoded[conclusion] = result
 
     # What is there
 
@@ -288,9 +300,6 @@ class Store:
 
     def conclusions(self, key: str | None = None) -> Iterator[Conclusion]:
         """Yield the newest conclusion about each variant (or about the one with that key), in the order of variants."""
-        with damage_said(self.path):
-            rows_of_provenance = self._connection.execute("SELECT id, data FROM provenance").fetchall()
-            machines = {number: codec.decode_provenance(json.loads(data)) for number, data in rows_of_provenance}
         # Two statements, because the index on keys is of no use to one that also serves without a key.
         only, values = (" WHERE variant.key = ?", (key,)) if key is not None else ("", ())
         rows = partial(
@@ -301,9 +310,16 @@ class Store:
         )
         for row_id, data, inference, provenance, time in _fetched(self.path, rows):
             with damage_said(self.path):
-                result = codec.decode_characterization(json.loads(data))
-                found = Conclusion(row_id, result, inference, machines[provenance], time)
+                result = self._decoded.get(row_id) or codec.decode_characterization(json.loads(data))
+                found = Conclusion(row_id, result, inference, self._provenance(provenance), time)
             yield found
+
+    def _provenance(self, number: int) -> Provenance:
+        """Return the provenance of a row: no row of them ever changes."""
+        if number not in self._provenances:
+            (data,) = self._connection.execute("SELECT data FROM provenance WHERE id = ?", (number,)).fetchone()
+            self._provenances[number] = codec.decode_provenance(json.loads(data))
+        return self._provenances[number]
 
     @_says_damage
     def evidence(self, conclusion: Conclusion) -> list[Sample]:

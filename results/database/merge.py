@@ -106,6 +106,7 @@ class Campaigns:
         self._stores: list[Store] = []
         try:
             self._stores += map(Store.read, paths)
+            self._known = [set(store.outcomes()) for store in self._stores]
         except BaseException:
             self.close()
             raise
@@ -124,8 +125,9 @@ class Campaigns:
 
     def lookup(self, key: str) -> Iterator[ConcludedVariant]:
         """Yield what each campaign concluded about a variant."""
-        for store in self._stores:
-            for name in filter(None, (key, self._old_keys.get(key))):
+        names = [key, *filter(None, [self._old_keys.get(key)])]
+        for store, known in zip(self._stores, self._known, strict=True):
+            for name in filter(known.__contains__, names):
                 for found in store.conclusions(name):
                     yield ConcludedVariant(found.result, found.provenance)
 

@@ -10,7 +10,7 @@ from collections import Counter
 from fractions import Fraction
 from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -155,6 +155,28 @@ def test_packed_conclusions_are_read_and_never_written(campaign: Path, tmp_path:
         Store.open(path)
     ship.condense(path, tmp_path / "again.jsonl.xz")
     assert (tmp_path / "again.jsonl.xz").read_bytes() == path.read_bytes()
+
+
+def test_a_packed_conclusion_is_decoded_once_and_never_encoded_again(
+    campaign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.jsonl.xz"
+    ship.condense(campaign, path)
+    with Store.read(path) as store:
+        expected = list(store.conclusions())
+    decode, decoded = codec.decode_characterization, Counter[str]()
+
+    def counted(data: dict[str, Any]) -> Characterization:
+        result = decode(data)
+        decoded[result.string] += 1
+        return result
+
+    monkeypatch.setattr(codec, "decode_characterization", counted)
+    monkeypatch.setattr(codec, "encode_characterization", None)
+    with Store.read(path) as store:
+        assert list(store.conclusions()) == expected
+    assert decoded == Counter(one.result.string for one in expected)
+    assert decoded.keys() >= {ADC, SBB}
 
 
 def test_each_architecture_keeps_its_campaign_until_it_is_shipped_anew(

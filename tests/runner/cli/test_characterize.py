@@ -51,19 +51,20 @@ def test_the_first_example(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize(
-    ("option", "ports", "said"),
+    ("option", "code", "ports", "said"),
     [
-        ([], r"\?", "--ports-by-time infers them"),
-        (["--ports-by-time"], r"1\*r\d+", "ports were inferred by time alone"),
+        ([], 0, r"\?", "--ports-by-time infers them"),
+        (["--ports-by-time"], 4, r"1\*r\d+", "ports were inferred by time alone"),
     ],
 )
 def test_a_few_variants_have_ports_by_time_if_asked_for(
-    option: list[str], ports: str, said: str, capfd: pytest.CaptureFixture[str]
+    option: list[str], code: int, ports: str, said: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert called([*SIMULATED, "--hide-counters", "--instr", "PADDB (XMM, XMM)", *option]) == 0
+    assert called([*SIMULATED, "--hide-counters", "--instr", "PADDB (XMM, XMM)", "--instr", ADC, *option]) == code
     printed = capfd.readouterr().out
     assert re.search(rf"^PADDB \(XMM, XMM\) +\? +{ports} ", printed, re.MULTILINE)
     assert said in printed
+    assert (f"✗ {ADC}: ports: only 1*r" in printed) == (code == 4), "one of its two µops shows in no mix"
 
 
 def test_explanations_show_code_samples_and_arithmetic(capfd: pytest.CaptureFixture[str]) -> None:

@@ -15,8 +15,10 @@ from results.shipped import shipped_campaigns, shipped_database, shipped_memory
 from tests.nonempty import some
 from tests.runner.cli.commands import ADC, SIMULATED, called, command_of, need_catalogue
 from tests.shared import CHECKOUT
+from xed_convert.catalogue.xml import open_catalogue
 
 if TYPE_CHECKING:
+    from io import BufferedIOBase
     from pathlib import Path
 
 PUBLISHED = CHECKOUT / "tests" / "data" / "published.xml"
@@ -81,8 +83,12 @@ def test_an_architecture_that_is_missing_is_said_after_one_reading(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Path] = []
-    read = reader.open_catalogue
-    monkeypatch.setattr(reader, "open_catalogue", lambda path: (opened.append(path), read(path))[1])
+
+    def counted(path: Path) -> BufferedIOBase:
+        opened.append(path)
+        return open_catalogue(path)
+
+    monkeypatch.setattr(reader, "open_catalogue", counted)
     assert command_of("db", ["query", "TP < 1", "--db", str(PUBLISHED), "--arch", "ZEN9"]) == 2
     assert re.search("there are: ADL-E, NHM, ZEN4", capfd.readouterr().err)
     assert opened == [PUBLISHED]
