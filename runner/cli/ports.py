@@ -54,7 +54,9 @@ def sets(
 
     `characterize --ports-by-time` begins with the same search. It takes up to a minute.
     """
-    from runner.backends.registry import open_backend  # noqa: PLC0415 - `--help` needs none of these
+    from results.campaign.codec import encode_provenance  # noqa: PLC0415 - `--help` needs none of these
+    from results.text import machine_text  # noqa: PLC0415 - likewise
+    from runner.backends.registry import open_backend  # noqa: PLC0415 - likewise
     from runner.cli.support.counting import measured_so_far  # noqa: PLC0415 - likewise
     from runner.port_sets import document, find_port_sets, lines_of  # noqa: PLC0415 - likewise
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - likewise
@@ -67,9 +69,10 @@ def sets(
         provenance = opened.info().provenance
     finally:
         opened.close()
-    write_text(json_file, lambda: json.dumps(document(found), indent=1, ensure_ascii=False) + "\n")
+    data = {"provenance": encode_provenance(provenance)} | document(found)
+    write_text(json_file, lambda: json.dumps(data, indent=1, ensure_ascii=False) + "\n")
     if json_file != "-":
-        print(f"{provenance.architecture}: {provenance.cpu}, backend {provenance.backend}")
+        print(machine_text(provenance))
         print("\n".join(lines_of(found)))
 
 

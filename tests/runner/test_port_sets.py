@@ -88,6 +88,8 @@ def test_the_command_writes_what_it_prints(tmp_path: Path, capsys: pytest.Captur
     said = capsys.readouterr().out
     written = json.loads(target.read_text())
     assert f"issue width {written['issue_width']};" in said
+    assert said.startswith(f"{MACHINE}: simulated {MACHINE} (a model, not a CPU), backend sim\n")
+    assert (written["provenance"]["architecture"], written["provenance"]["is_model"]) == (MACHINE, True)
     assert all(one["variants"][0] in said for one in some(written["sets"], 2))
 
 
