@@ -453,16 +453,16 @@ _NOT_BUSY = f"no port, or {_TOO_MANY}"
 
 @failure.register
 def _(value: findings.Unplaced) -> str:
+    known = f"only {value.usage} is known" if value.usage.uops else "no port is known"
     if value.slots is None:
-        known = f"only {value.usage}" if value.usage.uops else "no port"
-        return f"{known} is known, and no number of issue slots; further µops use {_NOT_BUSY}"
+        return f"{known}, and not how many issue slots it has; any other µop uses {_NOT_BUSY}"
     slots = f"{value.slots} issue slot{'s' * (value.slots != 1)}"
     if not value.usage.uops:
-        return f"no port is known of its {slots}: they use {_NOT_BUSY}"
+        return f"{known} of its {slots}: {'it uses' if value.slots == 1 else 'they use'} {_NOT_BUSY}"
     if value.usage.total < value.slots:
-        return f"only {value.usage} is known of its {slots}; the rest uses {_NOT_BUSY}"
+        return f"{known} of its {slots}; the rest uses {_NOT_BUSY}"
     which = "its issue slot" if value.slots == 1 else f"one of its {slots}"
-    return f"only {value.usage} is known; {which} may hold another µop, on {_TOO_MANY}"
+    return f"{known}; {which} may hold another µop, on {_TOO_MANY}"
 
 
 @failure.register

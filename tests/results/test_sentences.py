@@ -60,13 +60,14 @@ def test_sentences_name_what_they_are_about() -> None:
     )
     none = PortUsage({})
     assert sentences.failure(Indistinguishable((none, usages[0]))).endswith("usages fit: no port or 1*p06")
-    assert sentences.failure(Unplaced(none, None)).startswith("no port is known, and no number of issue slots;")
+    assert sentences.failure(Unplaced(none, None)).startswith("no port is known, and not how many issue slots")
     assert sentences.failure(Unplaced(usages[0], 1)).endswith(
         "; its issue slot may hold another µop, on more ports than can be kept busy"
     )
     assert sentences.failure(Unplaced(usages[0], 2)) == (
         "only 1*p06 is known of its 2 issue slots; the rest uses no port, or more ports than can be kept busy"
     )
+    assert sentences.failure(Unplaced(none, 1)).startswith("no port is known of its 1 issue slot: it uses no port")
     assert sentences.failure(Unplaced(none, 3)).startswith("no port is known of its 3 issue slots: they use no port")
     assert sentences.failure(NoLatency(LatencyKey(1, 2, source_flag="CF"))) == ("latency CF→2: no chain could be built")
 
