@@ -135,6 +135,21 @@ def test_every_attribute_that_a_page_lists_has_words() -> None:
     assert [name for name in listed if described(name, "1")[0] == name] == []
 
 
+@pytest.mark.parametrize(("ports", "is_made_up"), [("1*r01", True), ("2*FP23", False)])
+def test_pages_say_that_ports_are_by_time_and_what_their_counts_are(
+    ports: str, is_made_up: bool, tmp_path: Path
+) -> None:
+    values = {"ports": ports, "ports_by_time": "1", "TP_unrolled": "1.00"}
+    entry = Entry(variant("TIMED"), {"ZEN4": ArchitectureResult("ZEN4", values)})
+    build_site(Site((entry,)), tmp_path / "site", jobs=1)
+    (page,) = (tmp_path / "site" / "v" / "ZEN4").iterdir()
+    text = page.read_text("utf-8")
+    assert "how many cycles a port is occupied, not how many µops" in text
+    assert ("published names are not known" in text) == is_made_up
+    assert "with port usage by time alone" in (tmp_path / "site" / "index.html").read_text("utf-8")
+    assert "inferred by time alone" in (tmp_path / "site" / "arch" / "ZEN4.html").read_text("utf-8")
+
+
 @pytest.mark.parametrize("name", ["index.html", "compare.html"])
 def test_without_scripts_a_page_says_what_it_needs_and_does_not_seem_to_load(name: str, tmp_path: Path) -> None:
     build_site(Site(entries()), tmp_path / "site", jobs=1)
