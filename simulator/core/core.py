@@ -311,8 +311,8 @@ class Core:
 
             # Execute: dispatch to a port, or be done at rename
             needed = ready
-            if kind == PORT or (kind == SHARED and not self._eliminates(extra & BELOW_TASK, sources, targets, now)):
-                other = extra if kind == PORT else extra & ~BELOW_TASK
+            if kind == PORT or (kind == SHARED and not self._eliminates(extra & BELOW_RESULT, sources, targets, now)):
+                other = extra if kind == PORT else extra & ~BELOW_RESULT
                 ready = dispatch(ports, ready if ready > now else now + 1, other, free) + latency
             elif kind == NO_PORT:
                 ready += latency
