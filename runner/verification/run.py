@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from inference.ports.blocking_instructions import BlockingSet
     from results.model import Characterization, PortUsage
     from simulator.judging.slack import Slack
     from simulator.machines.machine import MachineModel
@@ -65,7 +66,7 @@ def run(  # noqa: PLR0913 - what is compared, and how thoroughly
     tasks = (Task(variant.key, characterizer.characterize(variant, context)) for variant in variants)
     outcomes = list(session.run(tasks))
     found = ((by_key[outcome.name], outcome.result) for outcome in outcomes if outcome.result is not None)
-    names = port_names(machine, found)
+    names = port_names(machine, found, context.blocking.values())
     given = {true: name for name, true in names.items()}
 
     def is_tellable(variant: InstructionVariant, true: PortUsage) -> bool:
@@ -86,9 +87,14 @@ def run(  # noqa: PLR0913 - what is compared, and how thoroughly
 
 
 def port_names(
-    machine: MachineModel, found: Iterable[tuple[InstructionVariant, Characterization]]
+    machine: MachineModel,
+    found: Iterable[tuple[InstructionVariant, Characterization]],
+    blocking: Iterable[BlockingSet] = (),
 ) -> Mapping[str, str]:
-    """Return the names, for ports that share counters, with which most conclusions are right."""
+    """Return the names, for ports that share counters, with which most conclusions are right.
+
+    Names are relative to those of the blocking instructions, so the ports of these are conclusions, too.
+    """
     groups = machine.parameters.shared_counters
     if not groups:
         return {}
@@ -98,7 +104,14 @@ def port_names(
         for form in Form
         for ports in [result.of(form).ports]
     ]
-    return best_names(groups, [(usages, true_ports(truth, form)) for truth, form, usages in given if usages])
+    blocked = {one.variant.key: one for each in blocking for one in each.named if one.usage.total == 1}
+    return best_names(
+        groups,
+        [
+            *(([one.usage], machine.truth(one.variant).ports) for one in blocked.values()),
+            *((usages, true_ports(truth, form)) for truth, form, usages in given if usages),
+        ],
+    )
 
 
 def compare(machine: MachineModel, catalogue: Catalogue, database: Path) -> Report:
@@ -113,7 +126,7 @@ def compare(machine: MachineModel, catalogue: Catalogue, database: Path) -> Repo
     pairs = [(catalogue.by_key(result.key), result) for result in results]
     found = [(variant, result) for variant, result in pairs if machine.behaviour(variant) is not None]
     blocking = session.run_one(characterizer.prepare()).blocking
-    known = KnownMachine(machine, catalogue, blocking, port_names(machine, found))
+    known = KnownMachine(machine, catalogue, blocking, port_names(machine, found, blocking.values()))
     for variant, result in found:
         check(report, variant, result, known)
     return report

@@ -26,7 +26,7 @@ from inference.port_usage import subject_of
 from inference.ports.alone.isolation import isolated_of
 from inference.ports.ask import lengthened, measure
 from inference.ports.blocking_instructions import Blockers, Pace, blockers_for
-from inference.ports.conceivable import conceivable_sets
+from inference.ports.conceivable import conceivable_sets, groups_of, sets_within
 from inference.ports.infer import begin
 from inference.ports.load import CLEAR, load_of
 from inference.ports.usages.bounds import Observation
@@ -60,13 +60,24 @@ class Observer:
         probe = yield from self._observe()
         if probe is None:
             return False
-        sets = list(dict.fromkeys([*conceivable_sets(probe), *self.true.uops]))
+        sets = self._conceivable(probe)
         found = every_usage(probe.space, sets)
         if found.complete or len(found.usages) > 1:
             only = [usage.uops for usage in found.usages] == [self.true.uops]
         else:
             only = probe.space.agrees(self.true) and another_usage(probe.space, self.true, sets) is None
         return only and not (yield from self._may_have_fewer_ports(probe))
+
+    def _conceivable(self, probe: PortProbe) -> list[PortSet]:
+        """Return all sets that µops may have, and those of the true usage.
+
+        If the true usage has others than are conceivable, µops may have the ports of several groups, as inference finds
+        out, too: no usage of single groups fits.
+        """
+        sets = conceivable_sets(probe)
+        if not set(self.true.uops) <= set(sets):
+            sets = sets_within(probe, [frozenset().union(*groups_of(probe))])
+        return list(dict.fromkeys([*sets, *self.true.uops]))
 
     def _may_have_fewer_ports(self, probe: PortProbe) -> Procedure[bool]:
         """Return whether fewer ports of a shared counter explain the time in isolation, where the true ones do not."""

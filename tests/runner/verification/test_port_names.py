@@ -9,8 +9,12 @@ from hypothesis import strategies as st
 
 from results.model import PortUsage
 from results.ports import renamed
+from runner.backends.sim import open_machine
 from runner.verification.port_names import all_names, best_names
+from runner.verification.run import port_names
 from simulator.machines.random_shape import draw_shape
+from tests.inference.simulated import catalogue, context
+from tests.nonempty import some
 
 USAGES = st.dictionaries(st.frozensets(st.sampled_from("012345"), min_size=1), st.integers(1, 3), max_size=4)
 
@@ -35,6 +39,15 @@ def test_usages_that_are_named_say_which_ports_are_exchanged_but_never_against_a
     named = ([usage("1*p1+1*p4"), usage("2*p14")], usage("1*p1+1*p6"))
     assert best_names(("46",), [named])["4"] == "6"
     assert best_names(("46",), [named, named, ([usage("1*p4")], usage("1*p4"))])["4"] == "4"
+
+
+def test_names_are_those_of_blocking_instructions_where_no_usage_is_stated() -> None:
+    """Inference exchanges p0 with p5 of this machine, and p4 with p7."""
+    machine = open_machine("random:counters:8237")
+    blocking = context(machine.name, catalogue().by_string("ADC_11 (R64, R64)")).blocking.values()
+    names = port_names(machine, [], blocking)
+    named = some(one for each in blocking for one in each.named)
+    assert [renamed(one.usage, names) for one in named] == [machine.truth(one.variant).ports for one in named]
 
 
 def test_nothing_is_exchanged_without_need_or_between_counters() -> None:
