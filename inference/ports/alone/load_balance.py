@@ -29,14 +29,15 @@ def is_uneven(usage: PortUsage, isolated: Isolated, layout: PortLayout) -> bool:
 
     Only sets with ports that share a counter are judged. All others can be blocked, which tells more.
     """
-    sets = [(ports, count) for ports, count in usage.uops.items() if count and _is_shared(ports, layout)]
-    if not _is_apart(usage, layout):
+    sets = {ports: count for ports, count in usage.uops.items() if count}
+    if len(frozenset().union(*sets)) < sum(map(len, sets)):  # a port of two sets is busy with µops of both
         return False
-    return any(
-        abs(isolated.uops[name] - Fraction(count * len(ports & layout.counters[name]), len(ports))) > EVEN * count
-        for ports, count in sets
-        for name in layout.touching(ports)
-    )
+    for name in {name for ports in sets if _is_shared(ports, layout) for name in layout.touching(ports)}:
+        counted = {ports: count for ports, count in sets.items() if ports & layout.counters[name]}
+        even = sum(Fraction(count * len(ports & layout.counters[name]), len(ports)) for ports, count in counted.items())
+        if abs(isolated.uops[name] - even) > EVEN * sum(counted.values()):
+            return True
+    return False
 
 
 def _is_shared(ports: PortSet, layout: PortLayout) -> bool:

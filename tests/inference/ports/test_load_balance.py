@@ -35,6 +35,8 @@ def usage(*sets: str) -> PortUsage:
         ({"p23B": 2 / 3, "p78": 1 / 3, "p49": 1}, ("237", "49"), False),
         ({"p23B": 2 / 3, "p78": 1 / 3, "p49": 1}, ("2378B", "49"), True),
         ({"p0": 1, "p1": 1}, ("01", "1"), False),  # they share a port: one may keep the other away
+        ({"p5A": 1 / 2, "p78": 3 / 2}, ("57", "8"), False),
+        ({"p5A": 1 / 2, "p78": 3 / 2}, ("57", "238"), True),  # they share a counter only, and p2 and p3 ran nothing
     ],
 )
 def test_a_usage_is_uneven_if_its_load_would_be_balanced_otherwise(
