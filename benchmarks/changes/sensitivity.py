@@ -71,6 +71,7 @@ MACHINES = {
     "clock HSW": 12,
     "clock random:drift:1": 4,
     "random:sample2:1": 4,
+    "random:job2:8274": 2,
     "forwarding typical": 60,
     "forwarding renaming": 60,
     "forwarding merging": 60,

@@ -28,6 +28,8 @@ from results.findings import Blocked, LongerSequence, PortAnswer, PortControl
 from results.ports import PortSet, confined, joined
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from inference.experiment import Measured
     from inference.ports.blocking_instructions import BlockingInstruction
     from inference.ports.probe import PortProbe
@@ -92,7 +94,7 @@ def _ask_with(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure
     few = min(FEW_UOPS, probe.blocking.scheduling.holds)
     if not probe.space.layout.separable(ports) or probe.space.isolated.total > few:
         probe = yield from _confirm(probe, ports, blockers)
-    return (yield from doubt(probe, ports, blockers.doubled()))
+    return (yield from doubt(probe, ports, blockers if probe.blocking.accuracy.by_chance else blockers.doubled()))
 
 
 def doubt(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[PortProbe]:
@@ -122,16 +124,29 @@ def _control(probe: PortProbe, ports: PortSet, blockers: Blockers, waiting: int)
     if other is None:
         return probe, False
     blockers = blockers.balanced([0] * len(blockers.instructions))
-    try:
-        request = Request(probe.subject.control(blockers, other, count), Want.PORTS)
-    except GenerationError:
-        return probe, False
-    (measured,) = yield [request]
-    if not measured.ok:
-        return probe, False
-    load = load_beside(measured, blockers.usage, ports, probe.blocking)
-    step = PortControl(Blocked(count, other.variant.string), ports, load.count)
-    return probe.noted(request.benchmark.id, step), load.count >= 1 - CLEAR - load.error
+    loads: list[Load] = []
+    for cycles in ([0], *(more for more, turned in _turned() if not turned)):
+        try:
+            several = [blockers.longer(more) for more in cycles]
+            requests = [Request(probe.subject.control(more, other, count), Want.PORTS) for more in several]
+        except GenerationError:
+            break
+        for more, measured in zip(several, (yield requests), strict=True):
+            if measured.ok:
+                loads.append(load_beside(measured, more.usage, ports, probe.blocking))
+                step = PortControl(Blocked(count, other.variant.string), ports, loads[-1].count)
+                probe = probe.noted(measured.request.benchmark.id, step)
+        if not loads:
+            break
+        load = loads[0].focused(loads[1:])
+        if not _may_stray(load) or load.mean_error is None or load.error <= CLEAR:
+            break
+    return probe, bool(loads) and _may_stray(load)
+
+
+def _may_stray(load: Load) -> bool:
+    """Whether a control may have had a µop on the blocked set in every copy."""
+    return load.count >= 1 - CLEAR - load.error
 
 
 def _likeliest_stray(probe: PortProbe, ports: PortSet, waiting: int) -> tuple[BlockingInstruction | None, int]:
@@ -170,10 +185,14 @@ def _confirm(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[
     """Ask with twice as many blocking instructions until the same answer comes twice; else it is a bound.
 
     Two things can look like a count. The time may include idle cycles, by chance a whole number. And a µop of long
-    microcode may stray in every copy, because the reorder buffer was full and blocking instructions came late.
+    microcode may stray in every copy, because the reorder buffer was full and blocking instructions came late. Counters
+    whose errors are by chance count half as many more: of twice as many, they would be off by twice as much.
     """
+    by_chance = probe.blocking.accuracy.by_chance and probe.space.layout.separable(ports)
     for number in range(MOST_DOUBLED):
-        before, more = probe.space.answers[ports], probe.balanced(blockers.doubled())
+        before = probe.space.answers[ports]
+        longer = blockers.longer(ceil(_cycles(blockers) / 2))
+        more = probe.balanced(longer if by_chance and max(longer.counts) <= MOST_BLOCKERS else blockers.doubled())
         if more.counts == blockers.counts and number:
             break
         if more.counts == blockers.counts or not before.exact:
@@ -214,17 +233,14 @@ def _learn(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[tu
 
 
 def _focus(probe: PortProbe, ports: PortSet, blockers: Blockers, load: Load) -> Procedure[tuple[PortProbe, Load]]:
-    """Measure with other numbers of blocking instructions, where counters or the clock are off, until that decides.
-
-    Each round has numbers between those of the rounds before.
-    """
-    step = max(1, floor(min(n / len(one.ports) for one, n in _each(blockers)) * FOCUSED_STEPS))
+    """Measure with other numbers of blocking instructions, where counters or the clock are off, until that decides."""
     others: list[Load] = []
     focused = load
-    for shift in range(min(step, MOST_ROUNDS)):
-        several = [blockers.longer(step * number - shift) for number in range(1, MOST_FOCUSED + 1)]
+    for cycles, turned in _turned() if load.mean_error is not None else _between(blockers):
+        several = [blockers.longer(more) for more in cycles]
         several = [more for more in several if max(more.counts) <= MOST_BLOCKERS]
-        requests = [Request(probe.subject.combined(more, reverse=probe.reverse), Want.PORTS) for more in several]
+        reverse = probe.reverse is not turned
+        requests = [Request(probe.subject.combined(more, reverse=reverse), Want.PORTS) for more in several]
         for more, measured in zip(several, (yield requests), strict=True):
             probe = probe.noted(measured.request.benchmark.id)
             if measured.ok and _adds_up(probe, measured, more):
@@ -236,6 +252,28 @@ def _focus(probe: PortProbe, ports: PortSet, blockers: Blockers, load: Load) -> 
         if not focused.blurred:
             break
     return probe, focused
+
+
+def _between(blockers: Blockers) -> Iterator[tuple[list[int], bool]]:
+    """Yield, for each round, by how many cycles the blocking instructions last longer, and whether in the other order.
+
+    Numbers are far apart, so that they show a drift. Each round has numbers between those of the rounds before.
+    """
+    step = max(1, floor(_cycles(blockers) * FOCUSED_STEPS))
+    for shift in range(min(step, MOST_ROUNDS)):
+        yield [step * number - shift for number in range(1, MOST_FOCUSED + 1)], False
+
+
+def _turned() -> Iterator[tuple[list[int], bool]]:
+    """Yield the same where each microbenchmark has an error of its own: few further ones, and both orders of each."""
+    for first in range(1, MOST_FOCUSED * MOST_ROUNDS, MOST_FOCUSED):
+        for turned in (False, True):
+            yield [*range(first, first + MOST_FOCUSED)], turned
+
+
+def _cycles(blockers: Blockers) -> Fraction:
+    """Return for how many cycles blocking instructions keep their ports busy, at least."""
+    return min(Fraction(count, len(one.ports)) for one, count in _each(blockers))
 
 
 def _each(blockers: Blockers) -> list[tuple[BlockingInstruction, int]]:
@@ -260,7 +298,8 @@ def _take_in(probe: PortProbe, measured: Measured, blockers: Blockers, ports: Po
     even = load.separable or sum(len(one.ports) for one in blockers.instructions) == len(ports)
     keeps_away = probe.blocking.scheduling.keeps_away and even
     nearest = max(0, round(load.count))
-    clear = load.busy and load.whole and _whole(probe, measured, blockers, nearest, ports)
+    cycles = (load.own + load.time) / len(ports) if load.chance else measured.cycles
+    clear = load.busy and load.whole and _whole(probe, cycles, blockers, nearest, ports)
     if nearest > limit:
         answer = Answer(limit, exact=False)
     elif queued and clear and (nearest == 0 or keeps_away):
@@ -318,7 +357,7 @@ def conclude(
     return replace(probe, space=space, steps=(*probe.steps, step))
 
 
-def _whole(probe: PortProbe, measured: Measured, blockers: Blockers, count: int, ports: PortSet) -> bool:
+def _whole(probe: PortProbe, cycles: Fraction, blockers: Blockers, count: int, ports: PortSet) -> bool:
     """Whether all of the set was blocked. If only a part was, other µops could fill the rest.
 
     Of two instructions that block a set together, one may be the bottleneck. Then the ports of the other one have time
@@ -332,7 +371,7 @@ def _whole(probe: PortProbe, measured: Measured, blockers: Blockers, count: int,
     if count == sum(map(probe.known, parts)) - space.limit(parts[0] & parts[1]):
         return True
     needed = max(Fraction(confined(usage, part) + space.limit(part), len(part)) for part in parts)
-    return (measured.cycles - needed) * len(ports) > 1 - CLEAR
+    return (cycles - needed) * len(ports) > 1 - CLEAR
 
 
 def _step(blockers: Blockers, ports: PortSet, load: Load, answer: Answer) -> PortAnswer:

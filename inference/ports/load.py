@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from inference.experiment import Measured
+    from inference.ports.alone.accuracy import Accuracy
     from inference.ports.blocking_instructions import Blockers, BlockingSet
     from inference.ports.probe import PortProbe
     from results.model import PortUsage
@@ -27,6 +28,9 @@ MOST_BLURRED = Fraction(2)
 """µops by which a count may be off at most, if more measurements are to help. Together they leave about a third of the
 error, which is taken to be half as large again as it seems (`MARGIN`)."""
 
+MOST_BLURRED_BY_CHANCE = Fraction(3)
+"""The same where errors are by chance: the mean of all measurements leaves a seventh."""
+
 FEWEST_POINTS = 4
 """Measurements through which a line is drawn: two would fit any line, and a third shows little of the error."""
 
@@ -39,8 +43,12 @@ class Load:
     - `ran`: other µops that its counters counted, including those on ports that share a counter with it.
     - `time`: other µops for which the set had time in the cycles of the copy.
     - `told`: the same, but ports with counters of their own had time only for the µops that these counted.
-    - `error`: µops by which counters and clock may make the count wrong.
+    - `error`: µops by which counters and clock may make `count` wrong.
     - `late`: µops by which the clock may make `time` wrong.
+    - `miscounted`: µops by which counters may make `ran` wrong.
+    - `mean_error`: µops by which counters and clock may make the mean of many counts wrong, if each has an error of its
+      own (None: that is not so).
+    - `chance`: whether the clock has an error of its own in each measurement.
     """
 
     own: int
@@ -50,6 +58,9 @@ class Load:
     separable: bool
     error: Fraction = Fraction(0)
     late: Fraction = Fraction(0)
+    miscounted: Fraction = Fraction(0)
+    mean_error: Fraction | None = None
+    chance: bool = False
 
     @property
     def count(self) -> Fraction:
@@ -60,7 +71,7 @@ class Load:
     def most(self) -> int:
         """How many µops at most are confined to it."""
         # Time is off where the window holds no whole periods, so a bound by time is rounded up
-        counted = floor(self.ran + CLEAR + self.error)
+        counted = floor(self.ran + CLEAR + self.miscounted)
         return max(0, counted if self.separable else min(counted, ceil(self.told + self.error - CLEAR)))
 
     @property
@@ -68,7 +79,7 @@ class Load:
         """Whether its ports were hardly ever idle, as far as counters and time show."""
         counted = self.whole or self.error <= IDLE
         idle = self.time - (round(self.count) if self.whole else self.count)
-        return counted and self.count <= self.ran + CLEAR + self.error and idle <= IDLE
+        return counted and self.count <= self.ran + CLEAR + max(self.error, self.miscounted) and idle <= IDLE
 
     @property
     def whole(self) -> bool:
@@ -82,14 +93,16 @@ class Load:
         off = abs(self.count - round(self.count))
         possible = off <= CLEAR + self.error and self.time - self.count <= IDLE + self.error + self.late
         off_by = self.error or self.late
-        return bool(off_by) and possible and self.error <= MOST_BLURRED and not (self.busy and self.whole)
+        most = MOST_BLURRED if self.mean_error is None else MOST_BLURRED_BY_CHANCE
+        return bool(off_by) and possible and self.error <= most and not (self.busy and self.whole)
 
     def focused(self, others: Sequence[Load]) -> Load:
         """Return the load that several measurements show together, with other numbers of blocking instructions.
 
         Each count lies within its own error, so the true one is in all of these ranges. If they have no value in
-        common, this load is returned. A line is fitted to their times. Its slope is the clock's error, the same share
-        in all of them. The rest is time for other µops.
+        common, this load is returned. If errors are by chance, the mean is nearer to the truth. If not, a line is
+        fitted to their times. Its slope is the clock's error, the same share in all of them. The rest is time for other
+        µops.
         """
         loads = [self, *others]
         least, most = max(one.count - one.error for one in loads), min(one.count + one.error for one in loads)
@@ -99,14 +112,18 @@ class Load:
         count, error = (least + most) / 2, (most - least) / 2
         if not self.separable and told is not None and told[1] < error:
             count, error = told
-        if time is None or time[1] > IDLE / 2:
+        by_chance = _by_chance(loads)
+        if by_chance is not None and by_chance[1] < error:
+            count, error = by_chance
+        if self.chance or time is None or time[1] > IDLE / 2:
             time = _mean([one.time for one in loads])
         return replace(
             self,
-            ran=count if self.separable else min(one.ran + one.error for one in loads) - error,
+            ran=count if self.separable else min(one.ran + one.miscounted for one in loads) - error,
             time=time[0],
             told=count,
             error=error,
+            miscounted=error,
             late=time[1],
         )
 
@@ -117,6 +134,24 @@ def _time(load: Load) -> Fraction:
 
 def _told(load: Load) -> Fraction:
     return load.told
+
+
+def _by_chance(loads: Sequence[Load]) -> tuple[Fraction, Fraction] | None:
+    """Return the mean of counts with errors by chance, and how far it may be off (None: errors are not by chance).
+
+    Counts with large errors weigh less. The largest error is about two and a half standard errors of one count, since
+    it was multiplied by `MARGIN`. What all counts have in common is added as independent errors are.
+    """
+    weights: list[Fraction] = []
+    mean = common = Fraction(0)
+    for one in loads:
+        if one.mean_error is None or not one.error:
+            return None
+        weights.append(1 / one.error**2)
+        mean += weights[-1] * one.count
+        common += weights[-1] * one.mean_error
+    weight = sum(weights, Fraction(0))
+    return mean / weight, _root(1 / weight + (common / weight) ** 2)
 
 
 def _mean(values: Sequence[Fraction]) -> tuple[Fraction, Fraction]:
@@ -166,11 +201,39 @@ def load_beside(measured: Measured, usage: PortUsage, ports: PortSet, blocking: 
             counted += measured.values[name]
         else:
             shared += len(layout.counters[name] & ports)
-    # No port runs more than a µop per cycle. If it seems so, the window begins and ends in other parts of a period
     loads = [measured.values[name] / len(sharing) for name, sharing in layout.counters.items()]
-    cycles = max(measured.cycles, *loads)
+    cycles = _cycles(measured.cycles, max(loads), accuracy)
     ran = layout.on(ports, measured.values)
-    error = accuracy.counts * ran + accuracy.clock * cycles * shared
+    miscounted = accuracy.counts * ran
+    error = accuracy.counts * counted + accuracy.clock * cycles * shared if shared else miscounted
     late = accuracy.clock * cycles * len(ports)
     told = counted + cycles * shared
-    return Load(own, ran - own, cycles * len(ports) - own, told - own, layout.separable(ports), error, late)
+    mean_error = _mean_error(accuracy, counted if shared else ran, cycles * shared)
+    besides = (ran - own, cycles * len(ports) - own, told - own)
+    separable, chance = layout.separable(ports), accuracy.mean_clock is not None
+    return Load(own, *besides, separable, error, late, miscounted, mean_error, chance)
+
+
+def _cycles(measured: Fraction, load: Fraction, accuracy: Accuracy) -> Fraction:
+    """Return the cycles of a copy, of which the busiest port has worked in a number.
+
+    No port runs more than a µop per cycle. If it seems so, the window begins and ends in other parts of a period. Or
+    both are off by chance: then the larger of them would be too large in the mean.
+    """
+    off = accuracy.counts * load + accuracy.clock * measured if accuracy.by_chance else 0
+    return load if load > measured + off else measured
+
+
+def _mean_error(accuracy: Accuracy, counted: Fraction, timed: Fraction) -> Fraction | None:
+    """Return by how many µops the mean of many counts may be wrong (None: errors are not by chance).
+
+    Args:
+        accuracy: of counters and clock. One without an error adds nothing to the error of the other.
+        counted: µops that were counted.
+        timed: those that time tells.
+    """
+    counts = accuracy.mean_counts if accuracy.counts else Fraction(0)
+    clock = accuracy.mean_clock if accuracy.clock else Fraction(0)
+    if not accuracy.by_chance or counts is None or (clock is None and timed):
+        return None
+    return counts * counted + (clock or 0) * timed

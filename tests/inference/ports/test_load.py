@@ -1,5 +1,6 @@
 """What several measurements of a blocked set show together, where counters or the clock are off."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -8,7 +9,9 @@ from inference.ports.load import Load
 
 
 def load(own: int, ran: str, time: str, error: str = "0", late: str = "0") -> Load:
-    return Load(own, Fraction(ran), Fraction(time), Fraction(time), True, Fraction(error), Fraction(late))
+    return Load(
+        own, Fraction(ran), Fraction(time), Fraction(time), True, Fraction(error), Fraction(late), Fraction(error)
+    )
 
 
 def test_counts_that_are_off_by_their_own_errors_leave_one_integer() -> None:
@@ -55,3 +58,18 @@ def test_what_is_left_of_an_error_says_whether_more_measurements_may_help() -> N
     assert load(40, "1", "1.7", late="0.8").focused(others).blurred
     idle = [load(45 + 5 * n, "1", time) for n, time in enumerate(["2.1", "1.9", "2.1", "1.9", "2"])]
     assert not load(40, "1", "2", late="0.8").focused(idle).blurred
+
+
+def test_the_mean_of_counts_that_are_off_by_chance_tells_more_than_their_ranges() -> None:
+    counts = ["2.3", "1.6", "2.1", "1.5", "2.4", "2.2", "1.9", "1.8", "2.5", "1.7", "2.1", "1.9"]
+    loads = [load(46 + n, count, "2.1", error="1.5") for n, count in enumerate(counts)]
+    together = loads[0].focused(loads[1:])
+    assert not together.whole
+    loads = [replace(one, mean_error=Fraction(1, 10), chance=True) for one in loads]
+    together = loads[0].focused(loads[1:])
+    assert (together.whole, round(together.count), together.busy) == (True, 2, True)
+
+
+def test_what_all_counts_have_in_common_is_not_lost_in_a_mean() -> None:
+    loads = [replace(load(46 + n, "2", "2", error="1.5"), mean_error=Fraction(1)) for n in range(40)]
+    assert not loads[0].focused(loads[1:]).whole

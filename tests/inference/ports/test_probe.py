@@ -1,13 +1,15 @@
 """What a set of ports ran while it was blocked, by counters and by time."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
 from inference.experiment import Measured, Request
+from inference.ports.alone.accuracy import Accuracy
 from inference.ports.alone.isolation import Isolated
 from inference.ports.blocking_instructions import Blockers
-from inference.ports.load import load_of
+from inference.ports.load import load_beside, load_of
 from inference.ports.probe import PortProbe
 from inference.ports.usages.hypotheses import HypothesisSpace
 from results.model import PortUsage, Status
@@ -37,6 +39,21 @@ def test_of_ports_with_a_shared_counter_time_tells_and_of_others_their_counters(
     values = {"p0": Fraction(p0), "p1": Fraction(0), "p5A": Fraction(p5a), "core_cycles": Fraction(cycles)}
     load = load_of(probe, Measured(Request(sequence("X")), Status.OK, values, {}), blockers, P05)
     assert (load.count, load.busy) == (count, busy)
+
+
+def test_the_larger_of_two_numbers_that_are_off_by_chance_is_not_taken_for_the_time() -> None:
+    core = machine("p0 p1", {"A": "1*p0"})
+    percent = Fraction(3, 100)
+    values = {"p0": Fraction(101), "p1": Fraction(0), "core_cycles": Fraction(99)}
+    measured = Measured(Request(sequence("A")), Status.OK, values, {})
+
+    def time(accuracy: Accuracy) -> Fraction:
+        blocking = replace(core.blocking(), accuracy=accuracy)
+        return load_beside(measured, PortUsage({frozenset("0"): 100}), frozenset("0"), blocking).time
+
+    assert time(Accuracy(percent, percent)) == 1  # a port ran 101 µops, so it takes 101 cycles
+    assert time(Accuracy(percent, percent, percent / 10, percent / 10)) == -1
+    assert time(Accuracy(percent / 10, percent / 10, Fraction(0), Fraction(0))) == 1
 
 
 def test_two_sets_of_like_size_block_their_union_before_others() -> None:
