@@ -151,14 +151,14 @@ def _by_chance(loads: Sequence[Load]) -> tuple[Fraction, Fraction] | None:
         mean += weights[-1] * one.count
         common += weights[-1] * one.mean_error
     weight = sum(weights, Fraction(0))
-    return mean / weight, _root(1 / weight + (common / weight) ** 2)
+    return mean / weight, root(1 / weight + (common / weight) ** 2)
 
 
 def _mean(values: Sequence[Fraction]) -> tuple[Fraction, Fraction]:
     """Return the mean of some values, and twice its standard error."""
     mean = sum(values, Fraction(0)) / len(values)
     off = sum(((value - mean) ** 2 for value in values), Fraction(0)) / max(1, len(values) - 1)
-    return mean, 2 * _root(off / len(values))
+    return mean, 2 * root(off / len(values))
 
 
 def _besides(points: Sequence[tuple[int, Fraction]]) -> tuple[Fraction, Fraction] | None:
@@ -179,10 +179,10 @@ def _besides(points: Sequence[tuple[int, Fraction]]) -> tuple[Fraction, Fraction
     rest = middle - slope * mean
     off = sum(((time - rest - slope * own) ** 2 for own, time in whole), Fraction(0)) / (len(whole) - 2)
     error = off * (Fraction(1, len(whole)) + mean**2 / spread)
-    return rest / slope, 2 * _root(error) / slope
+    return rest / slope, 2 * root(error) / slope
 
 
-def _root(value: Fraction) -> Fraction:
+def root(value: Fraction) -> Fraction:
     """Return a square root, to a thousandth."""
     return Fraction(isqrt(floor(value * 10**6)), 1000)
 

@@ -10,22 +10,30 @@ Inference may use three properties, but not every core has them. So each is test
 - *A few µops find free ports even if other ports have long queues.* In a small scheduler, µops that wait for busy ports
   take all entries. Then the queues of free ports soon are as long as those of busy ports, and µops stray. The test is
   instructions of a larger set after blocking instructions of a part of it.
+
+The last two are counted. Where counts are off by chance, the mean of several is taken. Ports of which the mean says too
+little are left out.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from generator.errors import GenerationError
 from inference.experiment import Procedure, Request, Want
+from inference.ports.alone.isolation import MOST_OFF
 from inference.ports.blocking_instructions import Scheduling
-from inference.ports.load import CLEAR
+from inference.ports.load import CLEAR, root
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from generator.microbenchmark import Microbenchmark
+    from inference.ports.alone.accuracy import Accuracy
     from inference.ports.alone.layout import PortLayout
     from inference.ports.blocking_instructions import BlockingInstruction, BlockingSet
     from results.ports import PortSet
@@ -46,6 +54,13 @@ FEW_WAITING = 12
 
 MOST_TRIED = 6
 """Instructions, and pairs of them, that are tried: a few agree, and each costs a measurement."""
+
+
+AT_ONCE = 8
+"""Further measurements of a trial at once, where counts are off by chance."""
+
+MOST_MEAN = 48
+"""The number of these measurements at most: with the first one they are 49, which leave a seventh of an error."""
 
 
 class Controls(Protocol):
@@ -77,33 +92,83 @@ def observe_scheduling(blocking: BlockingSet, controls: Controls) -> Procedure[S
     single = [one for one in known if one.usage.total == 1 and one.saturates]
     preferred = yield from _preferred(single, blocking.layout, controls)
     takes_turns = bool(preferred) and all(ports == preferred[ports] for ports in preferred)
-    keeps_away = yield from _keeps_away(single, preferred, blocking.layout, controls)
-    holds = yield from _holds(single, blocking.layout, blocking.width, controls)
+    keeps_away = yield from _keeps_away(single, preferred, blocking, controls)
+    holds = yield from _holds(single, blocking, controls)
     return Scheduling(takes_turns, takes_turns if keeps_away is None else keeps_away, holds)
 
 
-def _holds(single: Sequence[BlockingInstruction], layout: PortLayout, width: int, controls: Controls) -> Procedure[int]:
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """Code that keeps `ports` busy for some cycles with µops of its own, of which `besides` are no blocking ones."""
+
+    ports: PortSet
+    code: Callable[[int], Microbenchmark]
+    besides: int = 0
+
+
+def _counted(trials: Sequence[_Trial], blocking: BlockingSet) -> Procedure[list[tuple[Fraction, Fraction]]]:
+    """Return how many other µops ran on the ports of each trial, and by how much that may be wrong.
+
+    The error is 0 unless errors are by chance: nothing is known of others. Trials with a large error are left out.
+    """
+    counts: dict[int, list[Fraction]] = {place: [] for place in range(len(trials))}
+
+    def off(place: int) -> Fraction:
+        return _off(blocking.accuracy, QUEUE * len(trials[place].ports), len(counts[place]))
+
+    rounds = [range(1), *(range(first, first + AT_ONCE) for first in range(1, MOST_MEAN, AT_ONCE))]
+    for more in rounds if blocking.accuracy.mean_counts is not None else rounds[:1]:
+        unsure = [place for place, ran in counts.items() if not ran or off(place) > CLEAR]
+        asked = [(place, QUEUE + cycles) for place in unsure for cycles in more]
+        measured = yield [Request(trials[place].code(cycles), Want.PORTS) for place, cycles in asked]
+        for (place, cycles), answer in zip(asked, measured, strict=True):
+            if answer.ok:
+                one = trials[place]
+                own = cycles * len(one.ports) + one.besides
+                counts[place].append(blocking.layout.on(one.ports, answer.values) - own)
+    means = [(sum(ran, Fraction(0)) / len(ran), off(place)) for place, ran in counts.items() if ran]
+    return [(ran, error) for ran, error in means if error <= MOST_OFF]
+
+
+def _off(accuracy: Accuracy, size: int, number: int) -> Fraction:
+    """Return by how much the mean of a number of counts may be off, each of as many µops (0: not by chance)."""
+    if accuracy.mean_counts is None:
+        return Fraction(0)
+    return root(((accuracy.counts * size) ** 2 / number) + (accuracy.mean_counts * size) ** 2)
+
+
+def _holds(single: Sequence[BlockingInstruction], blocking: BlockingSet, controls: Controls) -> Procedure[int]:
     """Return how many µops find free ports beside long queues: as many as were tried, or 0."""
-    requests: list[tuple[PortSet, int, Request]] = []
+    trials: list[_Trial] = []
     for one in reversed(single):
         wider = [other for other in single if one.ports < other.ports]
-        if not wider or len(one.ports) >= width or not layout.separable(one.ports):
+        if not wider or len(one.ports) >= blocking.width or not blocking.layout.separable(one.ports):
             continue
-        count = QUEUE * len(one.ports)
         other = min(wider, key=lambda each: (len(each.ports), sorted(each.ports)))
-        try:
-            benchmark = controls.control([(one.variant, count)], other.variant, FEW_WAITING)
-        except GenerationError:
-            continue
-        requests.append((one.ports, count, Request(benchmark, Want.PORTS)))
-    requests = requests[:MOST_TRIED]
-    answers = yield [request for *_, request in requests]
-    strays = [
-        layout.on(ports, measured.values) - count
-        for (ports, count, _), measured in zip(requests, answers, strict=True)
-        if measured.ok
-    ]
-    return FEW_WAITING if strays and max(strays) < 1 - CLEAR else 0
+        code = partial(_waiting, controls, one, other)
+        if _can_be_made(code):
+            trials.append(_Trial(one.ports, code))
+    strays = yield from _counted(trials[:MOST_TRIED], blocking)
+    return FEW_WAITING if strays and all(ran < 1 - CLEAR - error for ran, error in strays) else 0
+
+
+def _waiting(controls: Controls, one: BlockingInstruction, other: BlockingInstruction, cycles: int) -> Microbenchmark:
+    """Return µops of a set behind those that keep a part of it busy."""
+    return controls.control([(one.variant, cycles * len(one.ports))], other.variant, FEW_WAITING)
+
+
+def _following(controls: Controls, busy: BlockingInstruction, free: BlockingInstruction, cycles: int) -> Microbenchmark:
+    """Return a µop that depends on a µop of busy ports."""
+    return controls.followed((busy.variant, cycles * len(busy.ports)), busy.variant, free.variant)
+
+
+def _can_be_made(code: Callable[[int], Microbenchmark]) -> bool:
+    """Whether there are enough registers, and results that can be read."""
+    try:
+        code(QUEUE)
+    except GenerationError:
+        return False
+    return True
 
 
 def _preferred(
@@ -135,30 +200,21 @@ def _preferred(
 def _keeps_away(
     single: Sequence[BlockingInstruction],
     preferred: Mapping[PortSet, PortSet],
-    layout: PortLayout,
+    blocking: BlockingSet,
     controls: Controls,
 ) -> Procedure[bool | None]:
     """Return whether µops that depend on a µop of busy ports keep away from these; None if it could not be tried.
 
     It is tried with µops that would prefer one of the busy ports if they were idle.
     """
-    requests: list[tuple[PortSet, int, Request]] = []
-    for busy, free in _pairs(single, preferred, layout):
-        count = QUEUE * len(busy.ports)
-        try:
-            benchmark = controls.followed((busy.variant, count), busy.variant, free.variant)
-        except GenerationError:
-            continue
-        requests.append((busy.ports, count, Request(benchmark, Want.PORTS)))
-        if len(requests) == MOST_TRIED:
-            break
-    answers = yield [request for *_, request in requests]
-    ran = [
-        layout.on(ports, measured.values) - count - 1
-        for (ports, count, _), measured in zip(requests, answers, strict=True)
-        if measured.ok
-    ]
-    return max(ran) <= CLEAR if ran else None
+    pairs = _pairs(single, preferred, blocking.layout)
+    codes = ((busy.ports, partial(_following, controls, busy, free)) for busy, free in pairs)
+    made = (_Trial(ports, code, besides=1) for ports, code in codes if _can_be_made(code))
+    trials = list(islice(made, MOST_TRIED))
+    ran = yield from _counted(trials, blocking)
+    if not ran:
+        return None if not trials or blocking.accuracy.mean_counts is None else False
+    return all(number <= CLEAR + error for number, error in ran)
 
 
 def _pairs(

@@ -18,7 +18,7 @@ from tests.inference.simulated import catalogue, context, simulated
         ("HSW:intel", "RCR (R8h, 1)", True),  # only p0, p5 and p6 together say that its other µops can use p1
         ("ADL-P", "RCR (R8h, 1)", False),  # nothing keeps port 10 busy without port 5, which shares its counter
         ("random:small:5106", "ROL (M8, I8)", False),  # takes a cycle, as its store would on port 4 of p45 alone
-        ("random:counters:8221", "VRCP14SD (XMM, XMM, M64)", False),  # p136789: other instructions use p6 for stores only
+        ("random:counters:8221", "VRCP14SD (XMM, XMM, M64)", False),  # p136789: else p6 is for stores only
     ],
 )
 def test_a_usage_is_tellable_if_no_other_one_fits_all_true_answers(
