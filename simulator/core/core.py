@@ -26,7 +26,6 @@ from simulator.core.delivery import Delivery
 from simulator.core.sharing import RegisterFile, Sharing, SharingPipeline
 from simulator.core.steps import (
     BELOW_RESULT,
-    BELOW_TASK,
     COMMIT,
     FETCH,
     FILE_BITS,

@@ -62,8 +62,6 @@ BELOW_RESULT = (1 << RESULT_BITS) - 1
 TASK_BITS = 32
 """The lowest bit of the µop's task in `extra` (`simulator.machines.units`)."""
 
-BELOW_TASK = (1 << TASK_BITS) - 1
-
 
 class CoreStep(NamedTuple):
     """A step of the core, by kind; locations are numbers (`Numbering`).
