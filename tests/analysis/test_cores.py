@@ -88,21 +88,6 @@ def test_transfers_between_register_files_share_a_unit_and_come_in_through_a_por
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("cmp rcx, [rdi]; cmp rdx, [rdi]; rorx rsi, rbx, 3; rorx r8, rbx, 3", 4 / 3),
-        ("popcnt rcx, [rdi]; popcnt rdx, [rdi]; popcnt rsi, rbx; rorx r8, rbx, 3; rorx r9, rbx, 3", 4 / 3),
-        ("popcnt rcx, rbx; popcnt rdx, rbx; mov rax, [rdi]; mov rax, [rdi]; rorx rsi, rbx, 3; rorx r8, rbx, 3", 1),
-        ("rorx rcx, [rdi], 3; rorx rdx, [rdi], 3; rorx rsi, rbx, 3; rorx r8, rbx, 3", 2),
-        ("cmovz rcx, [rdi]; cmovz rdx, [rdi+8]", 1),
-    ],
-)
-def test_what_computes_on_a_load_uses_the_ports_beside_those_of_loads(text: str, expected: float) -> None:
-    """Measured on a Zen 4, within 2%."""
-    assert cycles(text, "ZEN4") == pytest.approx(expected, rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
         ("mov rax, [rax+rbx]", 4),
         ("mov rax, [rax+rbx*2]", 5),
         ("mov rax, [rax+rbx*8]", 5),
