@@ -30,11 +30,12 @@ from results.ports import fullest
 from simulator.core.compiler import TICKS
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from analysis.block.code import Block, Item
     from analysis.memory.environment import Environment
     from results.machine.constants import CoreConstants
+    from simulator.core.compiler import LocatedUop
     from simulator.core.delivery import Fetched
     from simulator.instructions.transfers import Written
     from simulator.machines.machine import MachineModel
@@ -211,22 +212,29 @@ class Analyzer:
     def _transferred(self, block: Block) -> dict[str, Fraction]:
         """Return for how many cycles a port writes results, by the unit of the transfers that come in through it.
 
-        If all other µops that write such results there have the same ports, they are spread evenly over these. Else
-        they can avoid the port, and are left out.
+        If all other µops that write such results there have the same ports, and nothing loads or stores, they are
+        spread evenly over these. Else they can avoid the port, and are left out. So are pairs that fuse.
         """
-        known = [item for item in block.items if item.compiled is not None and not item.compiled.eliminated_share[0]]
+        pairs = {position + behind for position, fused in enumerate(block.fused) if fused for behind in (0, 1)}
+        alone = [item.compiled for position, item in enumerate(block.items) if position not in pairs]
+        known = [one for one in alone if one is not None and not one.eliminated_share[0]]
         came: dict[tuple[str, int, Written], Fraction] = {}
-        for item in known:
-            if item.compiled is not None and item.compiled.arrival is not None:
-                key = (item.effects.unit, *item.compiled.arrival)
-                came[key] = came.get(key, Fraction(0)) + item.effects.occupies
+        for one in known:
+            if one.arrival is not None:
+                key = (one.unit, *one.arrival)
+                came[key] = came.get(key, Fraction(0)) + Fraction(one.unit_ticks, TICKS)
+        in_memory = any(item.effects.loads or any(out.stored for out in item.effects.outputs) for item in block.items)
+        uops = [] if in_memory else [uop for one in known for uop in one.uops or ()]
         found: dict[str, Fraction] = {}
         for (unit, port, what), cycles in came.items():
-            uops = [uop for item in known if item.compiled is not None for uop in item.compiled.uops or ()]
-            ports = Counter(uop.ports for uop in uops if port in uop.ports and uop.written & what)
-            share = sum((Fraction(n, len(alike)) for alike, n in ports.items()), Fraction(0)) if len(ports) == 1 else 0
-            found[unit] = max(found.get(unit, Fraction(0)), cycles + share)
+            found[unit] = max(found.get(unit, Fraction(0)), cycles + _even_share(uops, port, what))
         return found
+
+
+def _even_share(uops: Iterable[LocatedUop], port: int, what: Written) -> Fraction:
+    """Return how many µops that write a kind of result a port has, 0 if not all such µops have the same ports."""
+    ports = Counter(uop.ports for uop in uops if port in uop.ports and uop.written & what)
+    return sum((Fraction(n, len(alike)) for alike, n in ports.items()), Fraction(0)) if len(ports) == 1 else Fraction(0)
 
 
 def issue_bound(block: Block, width: int, core: CoreConstants | None) -> Fraction:

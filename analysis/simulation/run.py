@@ -167,11 +167,12 @@ def _totals(run: RepeatedRun, few: int, more: int) -> tuple[Counts, Counts]:
 def _schedulers_of(core: CoreConstants | None, names: Sequence[str]) -> PortSchedulers | None:
     """Return the schedulers that µops are given to in groups, if the machine has ports of these names."""
     known = core.integer_schedulers if core is not None else None
-    if known is None or not set(names).issuperset(name for ports in known.ports for name in ports):
+    if core is None or known is None or not set(names).issuperset(name for ports in known.ports for name in ports):
         return None
     each = [tuple(map(names.index, ports)) for ports in known.ports]
     mates = {port: ports for ports in each for port in ports}
-    return PortSchedulers(mates, frozenset(ports[0] for ports in each), known.per_group, known.step)
+    computing = frozenset(ports[0] for ports in each)
+    return PortSchedulers(mates, computing, known.per_group, known.step, core.back_end.issue_width)
 
 
 def _results_of(core: CoreConstants | None, names: Sequence[str]) -> dict[int, tuple[int, int, int, int]] | None:

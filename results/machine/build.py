@@ -111,12 +111,29 @@ def _form(
     certain = _certain(variant, _lettered(form.some_ports, core), core) if usage is None else ()
     fusible = facts.macro_fusible
     made = Behaviour(
-        (*uops, *certain),
+        (*_beside_loads(uops, core), *certain),
         max(1, slots),
         decoding=_decoding(form, slots, is_timed=timed is not None),
         fuses_with=frozenset() if fusible is None and facts.fusion_known else fusible,
     )
     return replace(made, occupies=occupied_cycles(variant, made, form, facts, core, known=usage is not None))
+
+
+def _beside_loads(uops: tuple[Uop, ...], core: CoreConstants) -> tuple[Uop, ...]:
+    """Return µops of which those that read a load, and could use all ports that compute, use those beside loads.
+
+    `IntegerSchedulers` says which ports these are.
+    """
+    known, letters = core.integer_schedulers, core.ports.resources
+    if known is None or not all(name in letters for ports in known.ports for name in ports):
+        return uops
+    computing = frozenset(letters[ports[0]] for ports in known.ports)
+    beside = frozenset(letters[ports[0]] for ports in known.ports if len(ports) > 1)
+    loads = {number for number, uop in enumerate(uops) if uop.kind is UopKind.LOAD}
+    return tuple(
+        replace(uop, ports=beside) if uop.ports == computing and not loads.isdisjoint(uop.inputs) else uop
+        for uop in uops
+    )
 
 
 def _hands_on(variant: InstructionVariant) -> bool:

@@ -240,8 +240,8 @@ class Transfers:
     """What transfers share (`simulator.instructions.transfers`), where their ports are not known.
 
     `apart` are mnemonics (without V) that go to general-purpose registers by the unit of transfers to flags. A result
-    comes in through the port `port`, in that unit through `apart_port`. When it does, the port's own µop cannot write
-    the same: a register, or flags.
+    comes in through the port `port`, that of a transfer by the unit of flags through `apart_port`. When it does, the
+    port's own µop cannot write the same: a register, or flags.
     """
 
     apart: tuple[str, ...]

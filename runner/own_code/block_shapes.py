@@ -49,13 +49,13 @@ def read_blocks(lines: Iterable[str], where: str) -> Iterator[bytes]:
     hint = "one block per line, as in: 4801d8480fafd8"
     is_empty = True
     for number, line in enumerate(lines, 1):
-        text = line.partition(",")[0].strip().strip('"')
+        text = line.removeprefix("\N{BYTE ORDER MARK}").partition(",")[0].strip().strip('"')
         if not text:
             continue
         try:
             code = bytes.fromhex(text)
         except ValueError:
-            if not text.isprintable() or "\N{REPLACEMENT CHARACTER}" in text:
+            if not text.replace("\t", " ").isprintable() or "\N{REPLACEMENT CHARACTER}" in text:
                 of_program = "`uopscope blocks PROGRAM -o blocks.csv` writes those of a program"
                 raise MeasureError(f"{where}: not a text", hint=f"{hint}; {of_program}") from None
             if number > 1:

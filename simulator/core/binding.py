@@ -1,9 +1,9 @@
-"""Binds a µop to one of its ports: one function per rule of `Binding`, which returns the port.
+"""Binds a µop to one of its ports: one function per rule of `Binding`, and `by_scheduler`. Each returns the port.
 
 Each takes four arguments:
 
 - the core;
-- the ports to choose from (at least two, in order);
+- the ports to choose from (in order; at least two, but for `by_scheduler`);
 - the first cycle in which the µop could dispatch;
 - how many issue slots of the current cycle are left after it.
 """
@@ -70,7 +70,7 @@ def by_scheduler(core: Queues, ports: tuple[int, ...], ready: int, free: int) ->
         return ports[0] if len(ports) == 1 else fewest_waiting(core, ports, ready, free)
     able = [port for port in ports if _takes(core, schedulers, port)]
     if not able:
-        core.left, core.given = core.parameters.issue_width - 1, [0] * len(core.given)
+        core.left, core.given = schedulers.slots - 1, [0] * len(core.given)
         able = list(ports)
     port = able[0] if len(able) == 1 else min(able, key=lambda one: _load(core, schedulers, one))
     core.given[port] += 1

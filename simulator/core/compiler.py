@@ -277,20 +277,7 @@ class _Compiler:
     def _uops(self) -> tuple[Uop, ...]:
         """Return its µops with the ports and latencies that they have with these operands."""
         uops = tuple(with_index(uop, self.indexed, self.parameters.no_index) for uop in self.behaviour.uops)
-        return self._beside_loads(self._with_stack_pointer(self._with_complex_addresses(uops)))
-
-    def _beside_loads(self, uops: tuple[Uop, ...]) -> tuple[Uop, ...]:
-        """Return µops of which those that could use all ports that compute use the ones beside a port of loads."""
-        known = self.core.integer_schedulers if self.core is not None else None
-        letters = dict(zip(self.parameters.port_names, self.parameters.ports, strict=True))
-        if known is None or not letters.keys() >= {name for ports in known.ports for name in ports}:
-            return uops
-        computing = frozenset(letters[ports[0]] for ports in known.ports)
-        beside = frozenset(letters[ports[0]] for ports in known.ports if len(ports) > 1)
-        loading = frozenset(letters[name] for ports in known.ports for name in ports[1:])
-        if not any(uop.ports and uop.ports <= loading for uop in uops):
-            return uops
-        return tuple([replace(uop, ports=beside) if uop.ports == computing else uop for uop in uops])
+        return self._with_stack_pointer(self._with_complex_addresses(uops))
 
     def _with_complex_addresses(self, uops: tuple[Uop, ...]) -> tuple[Uop, ...]:
         """Return µops of which loads take longer if their address is complex, on cores where that is so."""

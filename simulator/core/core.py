@@ -339,7 +339,7 @@ class Core:
                 complete = max(complete, self._use(targets[0], now, latency))
                 continue
             elif kind == RESULT:
-                complete = max(complete, self._come_in(ports[0], extra, max(ready, now + 1) + latency))
+                complete = max(complete, self._come_in(extra, max(ready, now + 1) + latency))
                 continue
             elif kind == PARTIAL:
                 ready, free = dispatch(ports, max(ready, now + 1), 0, free) + latency, 0
@@ -360,14 +360,20 @@ class Core:
 
     def _count_slot(self, *, new: bool) -> None:
         """Take an issue slot of the group of µops that are given to schedulers together, or of a new group."""
-        if new or not self.left:
-            self.left, self.given = self.parameters.issue_width, [0] * len(self.given)
+        schedulers = self.parameters.schedulers
+        if schedulers is not None and (new or not self.left):
+            self.left, self.given = schedulers.slots, [0] * len(self.given)
         self.left -= 1
 
-    def _come_in(self, port: int, kind: int, ready: int) -> int:
-        """Let the result of a transfer come in through a port, not before a cycle; return when it does."""
-        results = self.parameters.results
-        bit = results[port][kind] if results is not None and port in results else 0
+    def _come_in(self, extra: int, ready: int) -> int:
+        """Let the result of a transfer come in through a port, not before a cycle; return when it does.
+
+        `extra` is that of its step.
+        """
+        results, port = self.parameters.results, extra >> RESULT_BITS
+        if results is None or port not in results:
+            return ready
+        bit = results[port][extra & EITHER]
         while self.busy.get(ready, 0) & bit:
             ready += 1
         self.busy[ready] = self.busy.get(ready, 0) | bit
@@ -404,8 +410,8 @@ class Core:
     def _dispatch(self, ports: tuple[int, ...], ready: int, extra: int, free: int) -> int:
         """Bind a µop whose inputs are ready in a cycle to one of its ports; return when it dispatches.
 
-        `extra` is that of its step: for how many cycles it keeps the divider busy (0: it does not divide), and its
-        task. It leaves `free` issue slots.
+        `extra` is that of its step: for how many cycles it keeps the divider busy (0: it does not divide), what it
+        writes, and its task. It leaves `free` issue slots.
         """
         weights, busy = self.weights, self.busy
         divided = extra & BELOW_RESULT
@@ -415,11 +421,11 @@ class Core:
         port = ports[0] if alone else self.choose(self, ports, ready, free)
         bit = 1 << port
         results = self.parameters.results
-        if results is not None and port in results:
-            bit |= results[port][extra >> RESULT_BITS & EITHER]
         start = ready
         hints = self.hint_to
-        if ready < hints[port] and self.hint_from[port] <= ready:
+        if results is not None and port in results:  # a cycle that this µop cannot use may be free for another one
+            bit |= results[port][extra >> RESULT_BITS & EITHER]
+        elif ready < hints[port] and self.hint_from[port] <= ready:
             start, ready = self.hint_from[port], hints[port]
         taken = busy.get(ready, 0)
         while taken & bit:

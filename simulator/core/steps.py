@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from simulator.core.compiler import Compiled, LocatedUop, Location, PartialAccess
     from simulator.core.delivery import Fetched
+    from simulator.instructions.transfers import Written
     from simulator.machines.bypass import BypassDelays
 
 PORT, NO_PORT, SHARED, ROTATE, UNIT, FETCH, COMMIT, PARTIAL, LOAD, REPLAY, RESULT = range(11)
@@ -71,9 +72,9 @@ class CoreStep(NamedTuple):
       byte.
     - `extra`: the cycles for which the divider is occupied. For SHARED it is the share that is eliminated, e of n as
       e << 8 | n, and the register file (`FILE_BITS`). For PARTIAL it is a `HighByte`. For FETCH it is the number of the
-      instruction in `Core.fetched`. For RESULT it is what comes in
-      (`Written`). What a µop writes is in the bits from `RESULT_BITS` on, its task in those from `TASK_BITS` on (0:
-      nothing is counted by task).
+      instruction in `Core.fetched`. What a µop writes (`Written`) is in the bits from `RESULT_BITS` on, its task in
+      those from `TASK_BITS` on (0: nothing is counted by task). For RESULT it is what comes in, and from `RESULT_BITS`
+      on the port.
     - `slot`: issue slots, 0 or 1.
     - `retiring`: reorder buffer entries that retire with this µop, the last of its instruction (else 0).
     """
@@ -227,9 +228,7 @@ def _instruction_steps(one: Compiled, numbering: Numbering, offset: int) -> list
         unit = numbering.of(f"unit of {one.unit or one.variant.string}")
         steps.append(CoreStep(UNIT, latency=one.unit_ticks, targets=(unit,)))
     if one.arrival is not None:
-        port, what = one.arrival
-        read = tuple(dict.fromkeys(place for uop in uops for place in _numbers(uop.reads, numbering, offset)))
-        steps.append(CoreStep(RESULT, (port,), max(uop.latency for uop in uops) - 1, read, extra=what))
+        steps.append(_arrival(one.arrival, uops, numbering, offset))
     if one.stack_turn < 0:
         steps.append(CoreStep(ROTATE, latency=1, targets=stack))
     total = sum(slots) + max(0, one.slots - len(uops))
@@ -259,6 +258,14 @@ def _instruction_steps(one: Compiled, numbering: Numbering, offset: int) -> list
         steps.append(CoreStep(NO_PORT, sources=sources, targets=targets, retiring=retiring))
     steps += [CoreStep(ROTATE, latency=-1, targets=stack)] * max(0, one.stack_turn)
     return steps
+
+
+def _arrival(arrival: tuple[int, Written], uops: Sequence[LocatedUop], numbering: Numbering, offset: int) -> CoreStep:
+    """Return the step by which the result of a transfer comes in."""
+    port, what = arrival
+    read = tuple(dict.fromkeys(place for uop in uops for place in _numbers(uop.reads, numbering, offset)))
+    latency = max(uop.latency for uop in uops) - 1
+    return CoreStep(RESULT, latency=latency, sources=read, extra=port << RESULT_BITS | what)
 
 
 def _register_file(uop: LocatedUop) -> RegisterFile:

@@ -45,13 +45,14 @@ class Binding(StrEnum):
 class PortSchedulers:
     """Which ports share a scheduler (`results.machine.constants.IntegerSchedulers`).
 
-    `mates` are all ports of a port's scheduler, `computing` those that take one µop of a group.
+    `mates` are all ports of a port's scheduler, `computing` those that take one µop of a group. A group has `slots`.
     """
 
     mates: Mapping[int, tuple[int, ...]]
     computing: frozenset[int]
     per_group: int
     step: int
+    slots: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,6 +140,16 @@ def test_integer_schedulers_and_results_that_come_in_take_as_long_as_on_a_real_z
     assert float(study_of_zen_4(text, Running.LOOP).cycles) == pytest.approx(measured, rel=0.03)
 
 
+def test_a_simulation_without_schedulers_or_without_results_is_too_quick() -> None:
+    loads = "bt rcx, 5; mov rcx, [rdi]; bt rbp, 5; mov rbp, [rdi]; mov rbp, [rdi]; mov r9, [rdi]"
+    one = study_of_zen_4(loads, Running.LOOP)
+    assert simulated(one, one.simulation.parameters) == pytest.approx(2.0, rel=0.03)
+    assert simulated(one, replace(one.simulation.parameters, schedulers=None)) < 1.5
+    flags = study_of_zen_4("comisd xmm0, xmm1" + "; test rcx, rbx" * 8, Running.LOOP)
+    assert simulated(flags, flags.simulation.parameters) == pytest.approx(3.0, rel=0.03)
+    assert simulated(flags, replace(flags.simulation.parameters, results=None)) < 2.5
+
+
 ROTATED = "movsxd rax, [rbx+rcx*4]; vmovups xmm0, [rsi+rax*8]; vmovups xmm1, [rsi+rax*8+16]"
 
 

@@ -206,7 +206,7 @@ def test_loads_that_wait_for_data_take_their_port_once_more(stored: int, data: l
 ALL_FOUR, FIRST_TWO, LOADS = (0, 1, 2, 3), (0, 1), (4, 5, 6)
 EACH = ((0, 4), (1, 5), (2, 6), (3,))
 SCHEDULERS = PortSchedulers(
-    {port: ports for ports in EACH for port in ports}, computing=frozenset(ALL_FOUR), per_group=2, step=12
+    {port: ports for ports in EACH for port in ports}, computing=frozenset(ALL_FOUR), per_group=2, step=12, slots=6
 )
 
 
@@ -254,7 +254,7 @@ def test_a_scheduler_that_is_emptier_by_a_step_takes_the_uop(waiting: int, taken
 def test_a_transfer_keeps_a_port_from_writing_the_same(what: Written, writes: Written, cycles: int) -> None:
     core = Core(replace(HASWELL, results={0: (0, 1 << 16, 1 << 17, 3 << 16)}), 1)
     row = [
-        CoreStep(RESULT, (0,), extra=what),
+        CoreStep(RESULT, extra=what),
         CoreStep(PORT, (0,), 1, extra=writes << RESULT_BITS, slot=1, retiring=1),
     ]
     core.advance(row * 100)
