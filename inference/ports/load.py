@@ -7,6 +7,7 @@ from fractions import Fraction
 from math import ceil, floor, isqrt
 from typing import TYPE_CHECKING
 
+from inference.ports.alone.accuracy import SETTLED
 from results.ports import PortSet, confined, joined
 
 if TYPE_CHECKING:
@@ -228,11 +229,11 @@ def _mean_error(accuracy: Accuracy, counted: Fraction, timed: Fraction) -> Fract
     """Return by how many µops the mean of many counts may be wrong (None: errors are not by chance).
 
     Args:
-        accuracy: of counters and clock. One without an error adds nothing to the error of the other.
+        accuracy: of counters and clock. Counters with a small error of any kind may be off by that.
         counted: µops that were counted.
         timed: those that time tells.
     """
-    counts = accuracy.mean_counts if accuracy.counts else Fraction(0)
+    counts = accuracy.counts if accuracy.counts <= SETTLED else accuracy.mean_counts
     clock = accuracy.mean_clock if accuracy.clock else Fraction(0)
     if not accuracy.by_chance or counts is None or (clock is None and timed):
         return None

@@ -131,7 +131,10 @@ def _counted(trials: Sequence[_Trial], blocking: BlockingSet) -> Procedure[list[
 
 
 def _off(accuracy: Accuracy, size: int, number: int) -> Fraction:
-    """Return by how much the mean of a number of counts may be off, each of as many µops (0: not by chance)."""
+    """Return by how much the mean of a number of counts is off, an estimate (0: not by chance).
+
+    `size` are the µops of the first one. Later ones have more, but `accuracy.counts` is more than counts are usually off.
+    """
     if accuracy.mean_counts is None:
         return Fraction(0)
     return root(((accuracy.counts * size) ** 2 / number) + (accuracy.mean_counts * size) ** 2)
