@@ -133,7 +133,7 @@ def _counted(trials: Sequence[_Trial], blocking: BlockingSet) -> Procedure[list[
 def _off(accuracy: Accuracy, size: int, number: int) -> Fraction:
     """Return by how much the mean of a number of counts is off, an estimate (0: not by chance).
 
-    `size` are the µops of the first one. Later ones have more, but `accuracy.counts` is more than counts are usually off.
+    `size` are the µops of the first one. Later ones have more, but `accuracy.counts` is more than they are usually off.
     """
     if accuracy.mean_counts is None:
         return Fraction(0)

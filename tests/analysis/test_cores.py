@@ -86,6 +86,24 @@ def test_transfers_between_register_files_share_a_unit_and_come_in_through_a_por
 
 
 @pytest.mark.parametrize(
+    ("text", "ports"),
+    [
+        ("cmp rcx, [rdi]", {"r0", "r1", "r2"}),
+        ("cmp rcx, rdi", {"r0", "r1", "r2", "r3"}),
+        ("mov qword ptr [rdi], 1", {"r0", "r1", "r2", "r3"}),
+        ("rorx rcx, [rdi], 3", {"r0", "r1"}),
+        ("cmovz rcx, [rdi]", {"r2", "r3"}),
+    ],
+)
+def test_what_computes_on_a_load_uses_the_ports_beside_those_of_loads(text: str, ports: set[str]) -> None:
+    """CMP from memory and RORX take two thirds of a cycle on a real Zen 4, three of CMP and one RORX 1.33."""
+    names = reader("ZEN4").machine.parameters.port_names
+    uops = reader("ZEN4").block(assemble(text)).uops_by_ports
+    sets = [{name for number, name in enumerate(names) if mask >> number & 1} for mask in uops]
+    assert ports in sets
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("mov rax, [rax+rbx]", 4),
