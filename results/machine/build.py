@@ -111,7 +111,7 @@ def _form(
     certain = _certain(variant, _lettered(form.some_ports, core), core) if usage is None else ()
     fusible = facts.macro_fusible
     made = Behaviour(
-        (*_beside_loads(uops, core), *certain),
+        _beside_loads(variant, (*uops, *certain), core),
         max(1, slots),
         decoding=_decoding(form, slots, is_timed=timed is not None),
         fuses_with=frozenset() if fusible is None and facts.fusion_known else fusible,
@@ -119,21 +119,19 @@ def _form(
     return replace(made, occupies=occupied_cycles(variant, made, form, facts, core, known=usage is not None))
 
 
-def _beside_loads(uops: tuple[Uop, ...], core: CoreConstants) -> tuple[Uop, ...]:
-    """Return µops of which those that read a load, and could use all ports that compute, use those beside loads.
+def _beside_loads(variant: InstructionVariant, uops: tuple[Uop, ...], core: CoreConstants) -> tuple[Uop, ...]:
+    """Return the µops of an instruction that loads: those that could use all ports that compute use those beside loads.
 
-    `IntegerSchedulers` says which ports these are.
+    `IntegerSchedulers` says which ports these are. Instructions that store, too, were not tried.
     """
+    in_memory = [operand for operand in variant.operands if operand.kind is OperandKind.MEMORY]
     known, letters = core.integer_schedulers, core.ports.resources
-    if known is None or not all(name in letters for ports in known.ports for name in ports):
+    loads = any(operand.read for operand in in_memory) and not any(operand.written for operand in in_memory)
+    if known is None or not loads or not all(name in letters for ports in known.ports for name in ports):
         return uops
     computing = frozenset(letters[ports[0]] for ports in known.ports)
     beside = frozenset(letters[ports[0]] for ports in known.ports if len(ports) > 1)
-    loads = {number for number, uop in enumerate(uops) if uop.kind is UopKind.LOAD}
-    return tuple(
-        replace(uop, ports=beside) if uop.ports == computing and not loads.isdisjoint(uop.inputs) else uop
-        for uop in uops
-    )
+    return tuple(replace(uop, ports=beside) if uop.ports == computing else uop for uop in uops)
 
 
 def _hands_on(variant: InstructionVariant) -> bool:
