@@ -120,6 +120,11 @@ class InstructionVariant:
         return any(operand.kind is OperandKind.MEMORY for operand in self.operands)
 
     @property
+    def read_memory(self) -> list[Operand]:
+        """The operands in memory that are read."""
+        return [one for one in self.operands if one.kind is OperandKind.MEMORY and one.read]
+
+    @property
     def writes_masks(self) -> bool:
         """Whether it writes a mask register."""
         return any("K1" in operand.registers for operand in self.operands if operand.written)

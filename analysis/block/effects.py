@@ -90,6 +90,11 @@ class InstructionEffects:
     merged: tuple[str, ...] = ()
     """The registers that µops merge with their high bytes before it; `port_masks` contain these µops."""
 
+    @property
+    def stores(self) -> bool:
+        """Whether it stores."""
+        return any(output.stored for output in self.outputs)
+
 
 def merging(effects: InstructionEffects, registers: tuple[str, ...], ports: int) -> InstructionEffects:
     """Return the effects of an instruction before which registers are merged with their high bytes on some ports."""

@@ -215,6 +215,8 @@ class Analyzer:
         If all other µops that write such results there have the same ports, and nothing loads or stores, they are
         spread evenly over these. Else they can avoid the port, and are left out. So are pairs that fuse.
         """
+        if self.core is None or self.core.transfers is None:
+            return {}
         pairs = {position + behind for position, fused in enumerate(block.fused) if fused for behind in (0, 1)}
         alone = [item.compiled for position, item in enumerate(block.items) if position not in pairs]
         known = [one for one in alone if one is not None and not one.eliminated_share[0]]
@@ -223,7 +225,7 @@ class Analyzer:
             if one.arrival is not None:
                 key = (one.unit, *one.arrival)
                 came[key] = came.get(key, Fraction(0)) + Fraction(one.unit_ticks, TICKS)
-        in_memory = any(item.effects.loads or any(out.stored for out in item.effects.outputs) for item in block.items)
+        in_memory = any(item.effects.loads or item.effects.stores for item in block.items)
         uops = [] if in_memory else [uop for one in known for uop in one.uops or ()]
         found: dict[str, Fraction] = {}
         for (unit, port, what), cycles in came.items():

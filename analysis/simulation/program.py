@@ -234,7 +234,7 @@ class Programs:
             for position in positions if cycles else ():
                 found[position].append((name, round(cycles * TICKS / len(positions))))
 
-        stores = [n for n, item in enumerate(block.items) if any(o.stored for o in item.effects.outputs)]
+        stores = [n for n, item in enumerate(block.items) if item.effects.stores]
         share("way into the cache", followed.commit_cycles, stores)
         share(NEW_ADDRESSES, new_address_cycles(self._core, followed), followed.reached.moving)
         for position, changing in transition_cycles(self._core, block).items():
@@ -393,9 +393,7 @@ class _Places:
         self.failing = {one.store for one in forwardings if not one.whole}
         self.sent = {(one.store, self._kind(one)) for one in forwardings}
         self.count = len(_Data) * len(stores) * copies + 1
-        self.committing = {
-            n for n, item in enumerate(items) if self.failing and any(o.stored for o in item.effects.outputs)
-        }
+        self.committing = {n for n, item in enumerate(items) if self.failing and item.effects.stores}
 
     def _number(self, store: int, copy: int) -> int:
         return self.first + len(_Data) * (self.feeding[store] * self.copies + copy % self.copies)

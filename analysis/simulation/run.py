@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from analysis.simulation.program import Programs
 from analysis.simulation.results import Explanation, InstanceTimes, Simulated
 from analysis.simulation.waits import Watcher
-from simulator.core.core import MOST_PORTS, Core, ReadyLocations, RepeatedRun
+from simulator.core.core import Core, ReadyLocations, RepeatedRun
 from simulator.core.delivery import CodeLayout
 from simulator.core.steps import FETCH
 from simulator.instructions.locations import VECTORS
@@ -175,18 +175,11 @@ def _schedulers_of(core: CoreConstants | None, names: Sequence[str]) -> PortSche
     return PortSchedulers(mates, computing, known.per_group, known.step, core.back_end.issue_width)
 
 
-def _results_of(core: CoreConstants | None, names: Sequence[str]) -> dict[int, tuple[int, int, int, int]] | None:
-    """Return the bits of results by port and `Written`, for the ports through which transfers come in.
-
-    They stand above those of the ports.
-    """
+def _results_of(core: CoreConstants | None, names: Sequence[str]) -> frozenset[int]:
+    """Return the numbers of the ports through which results of transfers come in."""
     if core is None or core.transfers is None:
-        return None
-    found: dict[int, tuple[int, int, int, int]] = {}
-    for name in {core.transfers.port, core.transfers.apart_port}.intersection(names):
-        register, flags = (1 << MOST_PORTS + 2 * names.index(name) + one for one in range(2))
-        found[names.index(name)] = (0, register, flags, register | flags)
-    return found
+        return frozenset()
+    return frozenset(names.index(name) for name in (core.transfers.port, core.transfers.apart_port) if name in names)
 
 
 def page_cycles(followed: Followed, each: int) -> Fraction:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil, floor, isqrt
+from math import ceil, floor
 from typing import TYPE_CHECKING
 
-from inference.ports.alone.accuracy import SETTLED
+from inference.ports.alone.accuracy import SETTLED, root
 from results.ports import PortSet, confined, joined
 
 if TYPE_CHECKING:
@@ -181,11 +181,6 @@ def _besides(points: Sequence[tuple[int, Fraction]]) -> tuple[Fraction, Fraction
     off = sum(((time - rest - slope * own) ** 2 for own, time in whole), Fraction(0)) / (len(whole) - 2)
     error = off * (Fraction(1, len(whole)) + mean**2 / spread)
     return rest / slope, 2 * root(error) / slope
-
-
-def root(value: Fraction) -> Fraction:
-    """Return a square root, to a thousandth."""
-    return Fraction(isqrt(floor(value * 10**6)), 1000)
 
 
 def load_of(probe: PortProbe, measured: Measured, blockers: Blockers, ports: PortSet) -> Load:

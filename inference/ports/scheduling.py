@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from generator.errors import GenerationError
 from inference.experiment import Procedure, Request, Want
+from inference.ports.alone.accuracy import root
 from inference.ports.alone.isolation import MOST_OFF
 from inference.ports.blocking_instructions import Scheduling
-from inference.ports.load import CLEAR, root
+from inference.ports.load import CLEAR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

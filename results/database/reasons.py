@@ -61,8 +61,8 @@ class PlainLoads:
         operands = list(_operands(variant))
         registers = [name for name in operands if name in VECTORS]
         memory = [name for name in operands if name.startswith("M") and name[1:].isdigit()]
-        reads = any(operand.kind is OperandKind.MEMORY and operand.read for operand in variant.operands)
-        return self.least.get((registers[0], memory[0])) if registers and memory and reads else None
+        known = registers and memory and variant.read_memory
+        return self.least.get((registers[0], memory[0])) if known else None
 
 
 VECTORS = ("XMM", "YMM", "ZMM")

@@ -24,7 +24,16 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from results.machine.graph import Behaviour, Decoding, Uop, UopKind, address_inputs, tracked, value_inputs
+from results.machine.graph import (
+    Behaviour,
+    Decoding,
+    Uop,
+    UopKind,
+    address_inputs,
+    is_memory_result,
+    tracked,
+    value_inputs,
+)
 from results.machine.graph_builder import GraphBuilder
 from results.machine.kept import with_kept_registers
 from results.machine.latencies import dependencies, latencies_of
@@ -124,9 +133,8 @@ def _beside_loads(variant: InstructionVariant, uops: tuple[Uop, ...], core: Core
 
     `IntegerSchedulers` says which ports these are. Instructions that store, too, were not tried.
     """
-    in_memory = [operand for operand in variant.operands if operand.kind is OperandKind.MEMORY]
     known, letters = core.integer_schedulers, core.ports.resources
-    loads = any(operand.read for operand in in_memory) and not any(operand.written for operand in in_memory)
+    loads = variant.read_memory and not any(map(is_memory_result, variant.operands))
     if known is None or not loads or not all(name in letters for ports in known.ports for name in ports):
         return uops
     computing = frozenset(letters[ports[0]] for ports in known.ports)

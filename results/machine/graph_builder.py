@@ -34,7 +34,6 @@ from results.machine.graph import (
 from results.machine.latencies import overlap_cycles, shortened
 from results.machine.roles import roles_of
 from results.model import LatencyPart
-from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
     from results.machine.constants import CoreConstants
@@ -59,7 +58,7 @@ class GraphBuilder:
         """Take what must come out: the latencies, and the ports of the µops (None: not known)."""
         self.variant, self.core, self.latencies = variant, core, latencies
         self.uops: list[Uop] = []
-        self.read = [o for o in variant.operands if o.kind is OperandKind.MEMORY and o.read]
+        self.read = variant.read_memory
         self.written = [o for o in variant.operands if is_memory_result(o)]
         self.overlap = overlap_cycles(variant, core)
         self.roles = roles_of(usage, core, reads=bool(self.read), writes=len(self.written))

@@ -70,11 +70,18 @@ def by_scheduler(core: Queues, ports: tuple[int, ...], ready: int, free: int) ->
         return ports[0] if len(ports) == 1 else fewest_waiting(core, ports, ready, free)
     able = [port for port in ports if _takes(core, schedulers, port)]
     if not able:
-        core.left, core.given = schedulers.slots - 1, [0] * len(core.given)
+        begin_group(core)
+        core.left -= 1
         able = list(ports)
     port = able[0] if len(able) == 1 else min(able, key=lambda one: _load(core, schedulers, one))
     core.given[port] += 1
     return port
+
+
+def begin_group(core: Queues) -> None:
+    """Begin a group of µops that are given to schedulers together."""
+    if core.parameters.schedulers is not None:
+        core.left, core.given = core.parameters.schedulers.slots, [0] * len(core.given)
 
 
 def _takes(core: Queues, schedulers: PortSchedulers, port: int) -> bool:

@@ -223,6 +223,7 @@ class _Compiler:
         uops = self._uops()
         located = self._located(uops, locator, port_index)
         updates = int(self.updates)
+        unit = self._unit()
         one = Compiled(
             variant,
             self.values,
@@ -236,8 +237,8 @@ class _Compiler:
             fuses=self._fuses(),
             jumps=behaviour.fuses_with,
             unit_ticks=max(round(behaviour.occupies * TICKS), updates * TICKS),
-            unit=self._unit(),
-            arrival=self._arrival(port_index),
+            unit=unit,
+            arrival=self._arrival(unit),
             fetched=self._fetched(),
             uneliminated=tuple(sorted(port_index[port] for port in behaviour.uneliminated)),
             partial=locator.partial_access(located),
@@ -283,7 +284,7 @@ class _Compiler:
         """Return µops of which loads take longer if their address is complex, on cores where that is so."""
         if self.core is None or not self.core.memory.complex_address_cycles:
             return uops
-        loaded = {one.index for one in self.variant.operands if one.kind is OperandKind.MEMORY and one.read}
+        loaded = {one.index for one in self.variant.read_memory}
         late = {index for index in loaded if _is_complex(self.values.get(index))}
         return tuple(with_later_loads(uop, late, self.core.memory.complex_address_cycles) for uop in uops)
 
@@ -313,17 +314,16 @@ class _Compiler:
             return STACK_ENGINE if self.updates else ""
         return "" if self.core is None else transfer_unit(self.variant, self.core) or ""
 
-    def _arrival(self, port_index: Mapping[str, int]) -> tuple[int, Written] | None:
+    def _arrival(self, unit: str) -> tuple[int, Written] | None:
         """Return the port through which the result of a transfer comes in, and whether it is a register or flags."""
         transfers = self.core.transfers if self.core is not None else None
-        unit = self._unit()
         if transfers is None or unit not in TO_INTEGER:
             return None
         name = transfers.port if unit == TransferUnit.TO_GENERAL else transfers.apart_port
-        letters = dict(zip(self.parameters.port_names, self.parameters.ports, strict=True))
-        if name not in letters:
+        names = self.parameters.port_names
+        if name not in names:
             return None
-        return port_index[letters[name]], Written.REGISTER if writes_general(self.variant) else Written.FLAGS
+        return names.index(name), Written.REGISTER if writes_general(self.variant) else Written.FLAGS
 
     def _data_paths(self, uops: Sequence[Uop]) -> tuple[tuple[str, int], ...]:
         """Return the ticks for which it occupies data paths, by the name of the unit."""

@@ -20,7 +20,7 @@ from fractions import Fraction
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from simulator.core.binding import BY_SLOT, LAST, RULES, WAITING, by_scheduler
+from simulator.core.binding import BY_SLOT, LAST, RULES, WAITING, begin_group, by_scheduler
 from simulator.core.compiler import TICKS
 from simulator.core.delivery import Delivery
 from simulator.core.sharing import RegisterFile, Sharing, SharingPipeline
@@ -148,6 +148,7 @@ class Core:
         "looks",
         "parameters",
         "remembers",
+        "results",
         "retired",
         "retiring",
         "same",
@@ -187,6 +188,7 @@ class Core:
         self.choose = by_scheduler if parameters.schedulers is not None else RULES[parameters.binding]
         # The issue slots that are left in the group, and its µops by port, where µops are given to schedulers in groups
         self.left, self.given = 0, [0] * ports if parameters.schedulers is not None else []
+        self.results = parameters.results
         self.remembers = parameters.binding is Binding.FEWEST_WAITING  # when a port was chosen by any µop
         self.turns = frozenset(
             [tuple(sorted(map(parameters.ports.index, group))) for group in parameters.alternating.split()]
@@ -360,9 +362,8 @@ class Core:
 
     def _count_slot(self, *, new: bool) -> None:
         """Take an issue slot of the group of µops that are given to schedulers together, or of a new group."""
-        schedulers = self.parameters.schedulers
-        if schedulers is not None and (new or not self.left):
-            self.left, self.given = schedulers.slots, [0] * len(self.given)
+        if new or not self.left:
+            begin_group(self)
         self.left -= 1
 
     def _come_in(self, extra: int, ready: int) -> int:
@@ -370,10 +371,10 @@ class Core:
 
         `extra` is that of its step.
         """
-        results, port = self.parameters.results, extra >> RESULT_BITS
-        if results is None or port not in results:
+        port = extra >> RESULT_BITS
+        if port not in self.results:
             return ready
-        bit = results[port][extra & EITHER]
+        bit = _result_bits(port, extra)
         while self.busy.get(ready, 0) & bit:
             ready += 1
         self.busy[ready] = self.busy.get(ready, 0) | bit
@@ -420,11 +421,10 @@ class Core:
         alone = len(ports) == 1 and not self.given
         port = ports[0] if alone else self.choose(self, ports, ready, free)
         bit = 1 << port
-        results = self.parameters.results
         start = ready
         hints = self.hint_to
-        if results is not None and port in results:  # a cycle that this µop cannot use may be free for another one
-            bit |= results[port][extra >> RESULT_BITS & EITHER]
+        if port in self.results:  # a cycle that this µop cannot use may be free for another one
+            bit |= _result_bits(port, extra >> RESULT_BITS)
         elif ready < hints[port] and self.hint_from[port] <= ready:
             start, ready = self.hint_from[port], hints[port]
         taken = busy.get(ready, 0)
@@ -521,6 +521,11 @@ class Core:
         values = values[-1:] + values[:-1] if turn == 1 else values[1:] + values[:1]
         for location, value in zip(targets, values, strict=True):
             self.locations[location] = value
+
+
+def _result_bits(port: int, written: int) -> int:
+    """Return the bits in a mask of `Core.busy` of what is written at a port; `written` has `Written` as lowest bits."""
+    return (written & EITHER) << MOST_PORTS + EITHER.bit_length() * port
 
 
 def _bits_of(mask: int) -> tuple[int, ...]:

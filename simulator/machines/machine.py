@@ -73,7 +73,7 @@ class Parameters:
     - `pipeline`: `cycles` and `all_overwritten` of `results.machine.constants.EliminationSlots` (None: taken slots are
       known at once).
     - `schedulers`: schedulers that µops are given to in groups (None: `binding` chooses all ports).
-    - `results`: bits of `Core.busy` by port and kind of result, where results of transfers come in (None: nowhere).
+    - `results`: the numbers of the ports through which results of transfers come in.
     - `load_queue`: how many loads can be on their way (None: any number).
     - `whole_groups`: a cycle issues nothing while the scheduler has fewer free entries than a cycle has issue slots.
     - `merge_ports`: ports of the µop that merges high bytes ("": these are not renamed separately).
@@ -101,7 +101,7 @@ class Parameters:
     pipeline: tuple[int, bool] | None = None
     load_queue: LoadQueue | None = None
     schedulers: PortSchedulers | None = None
-    results: Mapping[int, tuple[int, int, int, int]] | None = None
+    results: frozenset[int] = frozenset()
     whole_groups: bool = False
     merge_ports: str = ""
     bypass: BypassDelays | None = None

@@ -77,10 +77,6 @@ class _UnfinishedGraph:
         return tuple(e for e in value_inputs(self.variant) if e not in self.updates)
 
     @property
-    def read_memory(self) -> list[Operand]:
-        return [o for o in self.variant.operands if o.kind is OperandKind.MEMORY and o.read]
-
-    @property
     def written_memory(self) -> list[Operand]:
         return [o for o in self.variant.operands if o.kind is OperandKind.MEMORY and (o.written or o.conditional_write)]
 
@@ -116,13 +112,13 @@ def _assign_roles(graph: _UnfinishedGraph) -> None:
     if graph.written_memory:
         graph.store_data = [s for s in rest if s <= STORE_DATA_PORTS]
         rest = [s for s in rest if not s <= STORE_DATA_PORTS]
-        keep = 1 if graph.read_memory else 0
+        keep = 1 if graph.variant.read_memory else 0
         for _ in graph.store_data:
             chosen = _store_address(rest, keep)
             if chosen is not None:
                 rest.remove(chosen)
                 graph.store_addresses.append(chosen)
-    if graph.read_memory:
+    if graph.variant.read_memory:
         graph.loads = [s for s in rest if s <= LOAD_PORTS]
         rest = [s for s in rest if not s <= LOAD_PORTS]
     if len(rest) >= len(graph.updates) > 0:
@@ -144,7 +140,7 @@ def _add_loads(graph: _UnfinishedGraph, latency: int) -> tuple[list[int], int]:
     """Add the loads; return their indices and the latency of a load."""
     if not graph.loads:
         return [], 0
-    source = graph.read_memory[0]
+    source = graph.variant.read_memory[0]
     width = source.width_bits or 64
     natural = graph.facts.advance or (5 if width <= 64 else 6 if width == 128 else 7)
     remaining = 1 if graph.compute else 0
@@ -152,7 +148,7 @@ def _add_loads(graph: _UnfinishedGraph, latency: int) -> tuple[list[int], int]:
     if not graph.compute and not graph.store_data:
         load_latency = max(1, latency)
     for number, ports in enumerate(graph.loads):
-        operand = graph.read_memory[min(number, len(graph.read_memory) - 1)]
+        operand = graph.variant.read_memory[min(number, len(graph.variant.read_memory) - 1)]
         inputs = (*address_inputs(operand), Endpoint(operand.index, LatencyPart.MEMORY), *_vsib_mask(graph, operand))
         graph.uops.append(Uop(ports, load_latency, inputs, kind=UopKind.LOAD))
     return list(range(len(graph.loads))), load_latency
@@ -182,7 +178,7 @@ def _add_compute(graph: _UnfinishedGraph, loaded: list[int], budget: int, output
         _give_loads_the_outputs(graph, loaded, outputs)
         return _Ending(sources, 0)
     cycles = max(1, budget - reserved)
-    if stores and not graph.facts.divider_cycles and graph.read_memory:
+    if stores and not graph.facts.divider_cycles and graph.variant.read_memory:
         cycles = min(cycles, len(graph.compute))
     length = min(len(graph.compute), cycles)
     early, late = _split_outputs(graph, outputs, length)

@@ -104,13 +104,15 @@ def _of_mean(errors: Sequence[tuple[Fraction, frozenset[str]]]) -> Fraction | No
     for error, counters in kept:
         groups.setdefault(counters, []).append(error)
     within = sum((error - _mean(one)) ** 2 for one in groups.values() for error in one)
-    size = _root(Fraction(within) / max(1, len(kept) - len(groups)))
-    if any(abs(_mean(one)) > UNLIKELY * size / _root(Fraction(len(one))) for one in [*groups.values(), together]):
+    size = root(Fraction(within) / max(1, len(kept) - len(groups)), places=4)
+    if any(
+        abs(_mean(one)) > UNLIKELY * size / root(Fraction(len(one)), places=4) for one in [*groups.values(), together]
+    ):
         return None
     steps = _mean([(one - other) ** 2 for one, other in pairwise(together)])
     if steps < size**2:  # by chance it is twice as much
         return None
-    return abs(_mean(together)) + 2 * size / _root(Fraction(len(together)))
+    return abs(_mean(together)) + 2 * size / root(Fraction(len(together)), places=4)
 
 
 def _mean(values: Sequence[Fraction]) -> Fraction:
@@ -138,9 +140,9 @@ def _missing(isolated: Isolated) -> Fraction:
     return abs(_more(isolated))
 
 
-def _root(value: Fraction) -> Fraction:
-    """Return a square root, to a ten-thousandth."""
-    return Fraction(isqrt(floor(value * 10**8)), 10**4)
+def root(value: Fraction, places: int = 3) -> Fraction:
+    """Return a square root, rounded down to decimal places."""
+    return Fraction(isqrt(floor(value * 10 ** (2 * places))), 10**places)
 
 
 def _usual(shares: Iterable[Fraction]) -> Fraction:

@@ -147,7 +147,7 @@ def test_a_simulation_without_schedulers_or_without_results_is_too_quick() -> No
     assert simulated(one, replace(one.simulation.parameters, schedulers=None)) < 1.5
     flags = study_of_zen_4("comisd xmm0, xmm1" + "; test rcx, rbx" * 8, Running.LOOP)
     assert simulated(flags, flags.simulation.parameters) == pytest.approx(3.0, rel=0.03)
-    assert simulated(flags, replace(flags.simulation.parameters, results=None)) < 2.5
+    assert simulated(flags, replace(flags.simulation.parameters, results=frozenset())) < 2.5
 
 
 ROTATED = "movsxd rax, [rbx+rcx*4]; vmovups xmm0, [rsi+rax*8]; vmovups xmm1, [rsi+rax*8+16]"

@@ -252,7 +252,7 @@ def test_a_scheduler_that_is_emptier_by_a_step_takes_the_uop(waiting: int, taken
     ],
 )
 def test_a_transfer_keeps_a_port_from_writing_the_same(what: Written, writes: Written, cycles: int) -> None:
-    core = Core(replace(HASWELL, results={0: (0, 1 << 16, 1 << 17, 3 << 16)}), 1)
+    core = Core(replace(HASWELL, results=frozenset({0})), 1)
     row = [
         CoreStep(RESULT, extra=what),
         CoreStep(PORT, (0,), 1, extra=writes << RESULT_BITS, slot=1, retiring=1),
