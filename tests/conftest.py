@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import signal
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -50,6 +52,17 @@ def _forget_what_the_file_has_cached(request: pytest.FixtureRequest) -> Iterator
     gc.collect()
     if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
         trim(0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _signals_as_before() -> Iterator[None]:
+    """Take back the handlers of commands that ran in this process: xdist interrupts its workers at the end."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    hook = sys.unraisablehook
+    yield
+    sys.unraisablehook = hook
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
