@@ -161,7 +161,7 @@ class Calibrations:
         *closed, independent = measured
         if not independent.ok:
             return MISSING
-        throughput = independent.cycles / independent.request.benchmark.divisor
+        throughput = independent.cycles_each
         for chain in closed:
             if chain.ok and (whole := snapped(chain.cycles)).denominator == 1:
                 self.off = max(self.off, abs(chain.cycles - whole) / whole)

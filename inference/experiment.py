@@ -94,6 +94,16 @@ class Measured:
         return self.values["core_cycles"]
 
     @property
+    def cycles_each(self) -> Fraction:
+        """Core cycles per instance, of which a copy has `divisor`."""
+        return self.cycles / self.request.benchmark.divisor
+
+    def each(self, counter: str) -> Fraction | None:
+        """Return a counter's value per instance (None: it was not counted)."""
+        value = self.values.get(counter)
+        return None if value is None else value / self.request.benchmark.divisor
+
+    @property
     def cycles_spread(self) -> Fraction:
         """Half the distance between the quartiles of the core cycles, per copy (0: it is not known)."""
         return self.spread.get("core_cycles", Fraction(0))

@@ -93,7 +93,7 @@ class Sequence:
     @cached_property
     def cycles(self) -> Fraction:
         """Core cycles per instruction."""
-        return self.measured.cycles / self.measured.request.benchmark.divisor
+        return self.measured.cycles_each
 
     @property
     def lines(self) -> Fraction:
@@ -115,8 +115,7 @@ class Sequence:
 
     def per_instruction(self, counter: str) -> Fraction | None:
         """Return a counter's value per instruction, None if it was not counted."""
-        value = self.measured.values.get(counter)
-        return None if value is None else value / self.measured.request.benchmark.divisor
+        return self.measured.each(counter)
 
 
 @dataclass

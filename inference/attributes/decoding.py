@@ -163,9 +163,9 @@ def _counted(factory: ThroughputFactory, form: Form, alone: Measured) -> Procedu
 
 def _without(name: str, measured: Sequence[Measured], nops: tuple[int, int], alone: Measured) -> Fraction | None:
     """Return a counter's value per instance, without NOPs and prologue."""
-    if any(name not in one.values for one in (*measured, alone)):
+    each = alone.each(name)
+    if each is None or any(name not in one.values for one in measured):
         return None
-    each = alone.values[name] / alone.request.benchmark.divisor
     rest = [one.values[name] - each * count for one, count in zip(measured, nops, strict=False)]
     return rest[0] - sum(rest[1:])
 
@@ -185,7 +185,7 @@ def _decoders(
 ) -> Procedure[None]:
     """Find out which decoders take a form, and note it."""
     assert found.first is not None
-    width = ceil(alone.request.benchmark.divisor / alone.cycles - NEAR)
+    width = ceil(1 / alone.cycles_each - NEAR)
     if found.variant.category in JUMPS or not 2 <= width <= WIDEST:
         return
     try:
@@ -195,7 +195,7 @@ def _decoders(
     nops, timing, conclusion = width * -(-least // width), None, DecodersFound(Decoders.UNKNOWN)
     while nops <= MOST_NOPS and conclusion.which is Decoders.UNKNOWN:
         timing = DecodingTimes(factory, form, nops, {})
-        conclusion = yield from timing.find(width, alone.cycles / alone.request.benchmark.divisor)
+        conclusion = yield from timing.find(width, alone.cycles_each)
         nops = width * ceil(max(timing.cycles(0) or 0, Fraction(nops, width)) * MORE)
     if timing is None:
         return
@@ -206,8 +206,7 @@ def _decoders(
         conclusion = DecodersFound(Decoders.UNKNOWN)
     steps: list[Step] = [DecoderGroups(timing.steps(), width, counted=MITE in counters)]
     if conclusion.which is Decoders.FIRST:
-        each = alone.cycles / alone.request.benchmark.divisor
-        stall = yield from _stall(factory, form, timing.base, each)
+        stall = yield from _stall(factory, form, timing.base, alone.cycles_each)
         if stall is None or stall.cycles > stall.slots_cycles + STALL:
             conclusion = DecodersFound(Decoders.UNKNOWN)
         steps += [stall] if stall is not None else []
@@ -240,7 +239,7 @@ def _stall(factory: ThroughputFactory, form: Form, nops: int, each: Fraction) ->
     (measured,) = yield [Request(slow_chains(factory.instructions, links, nops))]
     if not measured.ok:
         return None
-    return BufferFull(links, nops, measured.cycles / measured.request.benchmark.divisor, (1 + links + nops) * each)
+    return BufferFull(links, nops, measured.cycles_each, (1 + links + nops) * each)
 
 
 @dataclass(frozen=True)
@@ -287,8 +286,7 @@ class DecodingTimes:
 
     def steps(self) -> tuple[NopTime, ...]:
         """Return the times for a derivation."""
-        known = sorted(self.times.items())
-        return tuple(NopTime(nops, one.cycles / one.request.benchmark.divisor) for nops, one in known)
+        return tuple(NopTime(nops, one.cycles_each) for nops, one in sorted(self.times.items()))
 
     def experiments(self) -> tuple[str, ...]:
         """Return the ids of what was measured."""
@@ -303,4 +301,4 @@ class DecodingTimes:
     def cycles(self, more: int) -> Fraction | None:
         """Return the cycles per instance with `more` NOPs than `base`."""
         measured = self.times.get(self.base + more)
-        return None if measured is None else measured.cycles / measured.request.benchmark.divisor
+        return None if measured is None else measured.cycles_each

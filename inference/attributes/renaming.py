@@ -102,8 +102,8 @@ def measure_move(found: ConclusionBuilder, context: Context) -> Procedure[None]:
     except (GenerationError, EncodingError):
         return
     (measured,) = yield [request]
-    if measured.ok and EXECUTED in measured.values:
-        each = measured.values[EXECUTED] / request.benchmark.divisor
+    each = measured.each(EXECUTED) if measured.ok else None
+    if each is not None:
         uops = rounded_count(each)
         if uops is not None and uops != found.uops:
             found.attributes["uops_same_reg"] = uops

@@ -61,7 +61,7 @@ def lengthened(probe: PortProbe) -> Procedure[PortProbe]:
     if not measured.ok:
         return probe
     count = request.benchmark.divisor
-    isolated, cycles = probe.space.isolated, measured.cycles / count
+    isolated, cycles = probe.space.isolated, measured.cycles_each
     if cycles >= isolated.cycles:
         return probe.noted(request.benchmark.id)
     probe = replace(probe, space=replace(probe.space, isolated=replace(isolated, cycles=cycles)))
