@@ -69,13 +69,16 @@ class SubjectInstruction:
 
     def combined(self, blockers: Blockers, *, reverse: bool = False) -> Microbenchmark:
         """Return one instance among blocking instructions."""
-        pairs = [(one.variant, count) for one, count in zip(blockers.instructions, blockers.counts, strict=True)]
-        return self.combiner.combined(pairs, reverse=reverse, in_turns=blockers.in_turns)
+        return self.combiner.combined(_variants(blockers), reverse=reverse, in_turns=blockers.in_turns)
 
     def control(self, blockers: Blockers, other: BlockingInstruction, count: int) -> Microbenchmark:
         """Return the blocking instructions, with copies of another one in place of the instance."""
-        pairs = [(one.variant, number) for one, number in zip(blockers.instructions, blockers.counts, strict=True)]
-        return self.combiner.control(pairs, other.variant, count)
+        return self.combiner.control(_variants(blockers), other.variant, count)
+
+
+def _variants(blockers: Blockers) -> list[tuple[InstructionVariant, int]]:
+    """Return the variants of blocking instructions, each with its number of copies."""
+    return [(one.variant, count) for one, count in blockers.each()]
 
 
 def infer_form(found: ConclusionBuilder, search: Search, context: Context) -> Procedure[PortConclusion]:

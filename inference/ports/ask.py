@@ -273,12 +273,7 @@ def _turned() -> Iterator[tuple[list[int], bool]]:
 
 def _cycles(blockers: Blockers) -> Fraction:
     """Return for how many cycles blocking instructions keep their ports busy, at least."""
-    return min(Fraction(count, len(one.ports)) for one, count in _each(blockers))
-
-
-def _each(blockers: Blockers) -> list[tuple[BlockingInstruction, int]]:
-    """Return each blocking instruction with its number of copies."""
-    return list(zip(blockers.instructions, blockers.counts, strict=True))
+    return min(Fraction(count, len(one.ports)) for one, count in blockers.each())
 
 
 def _take_in(probe: PortProbe, measured: Measured, blockers: Blockers, ports: PortSet, load: Load) -> PortProbe:
@@ -376,11 +371,10 @@ def _whole(probe: PortProbe, cycles: Fraction, blockers: Blockers, count: int, p
 
 def _step(blockers: Blockers, ports: PortSet, load: Load, answer: Answer) -> PortAnswer:
     """Return which instructions kept the ports busy, and the numbers that give the answer."""
-    pairs = zip(blockers.instructions, blockers.counts, strict=True)
     blocking = confined(blockers.usage, ports)
     return PortAnswer(
         ports,
-        tuple(Blocked(count, one.variant.string) for one, count in pairs),
+        tuple(Blocked(count, one.variant.string) for one, count in blockers.each()),
         load.count + load.own,
         blocking,
         max(0, load.own - blocking),

@@ -151,19 +151,21 @@ class Blockers:
         """All ports that are blocked."""
         return frozenset().union(*(one.ports for one in self.instructions))
 
+    def each(self) -> list[tuple[BlockingInstruction, int]]:
+        """Return each blocking instruction with its number of copies."""
+        return list(zip(self.instructions, self.counts, strict=True))
+
     def filling(self, cycles: Fraction) -> Blockers:
         """Return blockers that last for more than `cycles` core cycles (as far as `MOST_BLOCKERS` allows)."""
         counts = [
             max(count, min(_multiple((ceil(cycles) + 2) * len(one.ports), one), MOST_BLOCKERS))
-            for one, count in zip(self.instructions, self.counts, strict=True)
+            for one, count in self.each()
         ]
         return Blockers(self.instructions, tuple(counts))
 
     def longer(self, cycles: int) -> Blockers:
         """Return blockers that last `cycles` core cycles longer."""
-        counts = tuple(
-            count + cycles * len(one.ports) for one, count in zip(self.instructions, self.counts, strict=True)
-        )
+        counts = tuple(count + cycles * len(one.ports) for one, count in self.each())
         return Blockers(self.instructions, counts, self.in_turns)
 
     def doubled(self) -> Blockers:
@@ -191,7 +193,7 @@ class Blockers:
     def usage(self) -> PortUsage:
         """The µops of all the blocking instructions together."""
         uops: Counter[PortSet] = Counter()
-        for one, count in zip(self.instructions, self.counts, strict=True):
+        for one, count in self.each():
             for able, each in one.usage.uops.items():
                 uops[able] += each * count
         return PortUsage(dict(uops))
