@@ -85,7 +85,7 @@ def _ask_with(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure
     try:
         probe, measured = yield from _learn(probe, ports, blockers)
     except GenerationError:
-        return probe.answered(ports, Answer(probe.space.limit(ports), exact=False))
+        return probe.unanswered(ports)
     answer = probe.space.answers[ports]
     if not measured.ok or answer == Answer(0) or not all(one.saturates for one in blockers.instructions):
         return probe
@@ -221,7 +221,7 @@ def _learn(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[tu
     """
     probe, measured = yield from measure(probe, blockers)
     if not measured.ok or not _adds_up(probe, measured, blockers):
-        return probe.answered(ports, Answer(probe.space.limit(ports), exact=False)), measured
+        return probe.unanswered(ports), measured
     load = load_of(probe, measured, blockers, ports)
     if (
         load.blurred
@@ -246,8 +246,7 @@ def _focus(probe: PortProbe, ports: PortSet, blockers: Blockers, load: Load) -> 
             if measured.ok and _adds_up(probe, measured, more):
                 one = load_of(probe, measured, more, ports)
                 others.append(one)
-                most = Answer(min(probe.space.limit(ports), one.most), exact=False)
-                probe = conclude(probe, measured, more, ports, most)
+                probe = conclude_bound(probe, measured, more, ports, one)
         focused = load.focused(others)
         if not focused.blurred:
             break
@@ -286,7 +285,7 @@ def _take_in(probe: PortProbe, measured: Measured, blockers: Blockers, ports: Po
     space = probe.space
     limit = space.limit(ports)
     if load.ran < -CLEAR - load.error:  # the blocking instructions ran elsewhere
-        return probe.answered(ports, Answer(limit, exact=False))
+        return probe.unanswered(ports)
     spare = probe.blocking.width - len(ports)
     queued = spare > 0 and (load.separable or _outlasts_issue(probe, measured, blockers))
     # Ports that two instructions have in common may be busy unevenly. Time counts only if there are none
@@ -301,7 +300,7 @@ def _take_in(probe: PortProbe, measured: Measured, blockers: Blockers, ports: Po
         answer = Answer(nearest)
     else:
         answer = Answer(min(limit, load.most), exact=False, timed=clear and spare == 1)
-    return conclude(probe, measured, blockers, ports, answer, load)
+    return _conclude(probe, measured, blockers, ports, answer, load)
 
 
 def _outlasts_issue(probe: PortProbe, measured: Measured, blockers: Blockers) -> bool:
@@ -324,8 +323,7 @@ def look(probe: PortProbe, ports: PortSet) -> Procedure[PortProbe]:
     load = load_of(probe, measured, blockers, ports) if measured.ok else None
     if load is None or load.ran < -CLEAR - load.error or not _adds_up(probe, measured, blockers):
         return probe
-    most = Answer(min(probe.space.limit(ports), load.most), exact=False)
-    return conclude(probe, measured, blockers, ports, most)
+    return conclude_bound(probe, measured, blockers, ports, load)
 
 
 def _adds_up(probe: PortProbe, measured: Measured, blockers: Blockers) -> bool:
@@ -336,17 +334,18 @@ def _adds_up(probe: PortProbe, measured: Measured, blockers: Blockers) -> bool:
     return abs(layout.on(layout.ports, measured.values) - given) <= MOST_MISSING + off
 
 
-def conclude(
-    probe: PortProbe,
-    measured: Measured,
-    blockers: Blockers,
-    ports: PortSet,
-    answer: Answer,
-    load: Load | None = None,
+def conclude_bound(probe: PortProbe, measured: Measured, blockers: Blockers, ports: PortSet, load: Load) -> PortProbe:
+    """Add how many µops are confined to a set at most, from what ran there: others may have run there, too."""
+    most = Answer(min(probe.space.limit(ports), load.most), exact=False)
+    return _conclude(probe, measured, blockers, ports, most, load)
+
+
+def _conclude(
+    probe: PortProbe, measured: Measured, blockers: Blockers, ports: PortSet, answer: Answer, load: Load
 ) -> PortProbe:
-    """Add the answer of a probe, its observation and its step; `load` combines several measurements (None: one)."""
+    """Add the answer about a set, what all ports ran, and the step; several measurements may give the `load`."""
     usage = joined(blockers.usage, probe.subject.extra)
-    step = _step(blockers, ports, load or load_of(probe, measured, blockers, ports), answer)
+    step = _step(blockers, ports, load, answer)
     observation = Observation(ports, measured.values, usage, probe.blocking.accuracy.counts)
     space = probe.space.observe(observation, answer)
     return replace(probe, space=space, steps=(*probe.steps, step))

@@ -13,10 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from generator.errors import GenerationError
-from inference.ports.ask import conclude, measure
+from inference.ports.ask import conclude_bound, measure
 from inference.ports.blocking_instructions import Blockers
 from inference.ports.load import load_of
-from inference.ports.usages.hypotheses import Answer
 from results.ports import PortSet, confined
 
 if TYPE_CHECKING:
@@ -48,8 +47,8 @@ def equalize_queues(probe: PortProbe, usages: Sequence[PortUsage]) -> Procedure[
         except GenerationError:
             continue
         if measured.ok:
-            most = min(probe.space.limit(ports), load_of(probe, measured, blockers, ports).most)
-            probe = conclude(probe, measured, blockers, ports, Answer(most, exact=False))
+            load = load_of(probe, measured, blockers, ports)
+            probe = conclude_bound(probe, measured, blockers, ports, load)
             left = [usage for usage in left if probe.space.agrees(usage)]
     return probe.settled(left)
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 from inference.ports.blocking_instructions import Blockers, BlockingSet, Pace, blockers_for
+from inference.ports.usages.hypotheses import Answer
 from results.ports import pairs_of, threes_of
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from generator.microbenchmark import Microbenchmark
     from inference.ports.blocking_instructions import BlockingInstruction
-    from inference.ports.usages.hypotheses import Answer, HypothesisSpace
+    from inference.ports.usages.hypotheses import HypothesisSpace
     from results.model import Failure, PortUsage, Step
     from results.ports import PortSet
 
@@ -85,6 +86,10 @@ class PortProbe:
     def answered(self, ports: PortSet, answer: Answer) -> PortProbe:
         """Return the probe with another answer about a set."""
         return replace(self, space=self.space.answered(ports, answer))
+
+    def unanswered(self, ports: PortSet) -> PortProbe:
+        """Return the probe that learned nothing new of a set: what isolation allows stays the bound."""
+        return self.answered(ports, Answer(self.space.limit(ports), exact=False))
 
     def noted(self, experiment: str, step: Step | None = None) -> PortProbe:
         """Return the probe that did another experiment, which shows something."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from inference.ports.alone.isolation import is_integral
 from inference.ports.alone.load_balance import evenly_loaded, is_uneven, likeliest
-from inference.ports.ask import ask, conclude, doubt, lengthened, look, measure
+from inference.ports.ask import ask, conclude_bound, doubt, lengthened, look, measure
 from inference.ports.blocking_instructions import FEW_UOPS, Blockers
 from inference.ports.conceivable import conceivable_sets, groups_of, joined_groups, sets_within
 from inference.ports.equalize import equalize_queues
@@ -116,7 +116,7 @@ def bound_long_microcode(probe: PortProbe) -> Procedure[PortProbe]:
     for ports in probe.blocking.sets():
         if ports & used and not used <= ports:
             probe = yield from ask(probe, ports)
-            probe = probe.answered(ports, Answer(probe.space.limit(ports), exact=False))
+            probe = probe.unanswered(ports)
     return replace(probe, failure=OnlyBounds(probe.space.isolated.total, probe.space.facts(), fills_scheduler=True))
 
 
@@ -312,8 +312,7 @@ def count_steadily(probe: PortProbe) -> Procedure[PortProbe]:
                 busy = load.own >= BUSY * measured.cycles * len(ports)
                 queued = busy and len(ports) * 2 <= probe.blocking.width
                 counts += [load.ran] if queued and load.whole else []
-                most = Answer(min(probe.space.limit(ports), load.most), exact=False)
-                probe = conclude(probe, measured, more, ports, most)
+                probe = conclude_bound(probe, measured, more, ports, load)
         if sum(round(count) == probe.space.limit(ports) for count in counts) > 1:
             probe = probe.answered(ports, Answer(probe.space.limit(ports)))
             probe = yield from doubt(probe, ports, more)
