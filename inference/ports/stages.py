@@ -243,47 +243,53 @@ def ask_again(probe: PortProbe) -> Procedure[PortProbe]:
 def exclude_others(probe: PortProbe) -> Procedure[PortProbe]:
     """Look for other usages that explain the answers, and equalize queues to tell them apart.
 
-    Three kinds of usages are tried:
-
-    - **Smaller sets.** A bound says that more µops ran on a set than the usage confines to it. They may be strays, or
-      this set may be all that they can use. That counts if another instruction has the set, if time says just that
-      number, or if all of several µops would fit.
-    - **Larger sets.** A set that no other instruction has may be what isolation has shown of a larger one.
-    - **Fewer ports of a shared counter**, if these explain the time of isolation.
-
+    They have smaller sets, larger sets, or fewer ports of a shared counter, if these explain the time of isolation.
     Needs a usage; states it, or finds the indistinguishable ones.
     """
-    usage, known = _usage(probe), probe.blocking
+    usage = _usage(probe)
     if not probe.space.isolated.separable(probe.space.layout) and is_slower(usage, probe.space):
         probe = yield from lengthened(probe)
     space = probe.space
-    bounds = [ports for ports, answer in space.answers.items() if not answer.exact and (ports in known or answer.timed)]
-    smaller = [
-        moved(usage, able, ports, more)
-        for ports in bounds
-        for able, count in usage.uops.items()
-        if ports < able
-        for more in range(1, min(count, space.limit(ports) - confined(usage, ports)) + 1)
-    ]
-    smaller += [
-        moved(usage, able, ports, count)
-        for ports, answer in space.answers.items()
-        for able, count in usage.uops.items()
-        if not answer.exact and ports not in bounds and ports < able
-        if 1 < count <= space.limit(ports) - confined(usage, ports)
-    ]
-    novel = [able for able, count in usage.uops.items() if count and able not in known]
-    larger = [moved(usage, able, one, usage.uops[able]) for able in novel for one in known.sets() if able < one]
-    if known.scheduling.takes_turns:
-        larger = []  # isolation would have shown all ports of a larger set
-    fitting = [other for other in larger if not is_uneven(other, space.isolated, space.layout)]
     slower = consistent_with_time(usage, space) if usage.total > MOST_SMALLER or is_slower(usage, space) else []
-    others = [other for other in [*smaller, *fitting, *slower] if space.agrees(other)]
-    left = [usage, *others]
+    others = [*_on_smaller_sets(probe, usage), *_on_larger_sets(probe, usage), *slower]
+    left = [usage, *(other for other in others if space.agrees(other))]
     while (question := telling_set(probe, left)) is not None:
         probe = yield from ask(probe, question)
         left = [other for other in left if probe.space.agrees(other)]
     return (yield from equalize_queues(probe, left))
+
+
+def _on_smaller_sets(probe: PortProbe, usage: PortUsage) -> list[PortUsage]:
+    """Return the usage with µops moved to a smaller set, on which more µops ran than the usage confines to it.
+
+    They may be strays, or this set may be all that they can use. That counts if another instruction has the set, if
+    time says just that number, or if all of several µops would fit, which come last.
+    """
+    space = probe.space
+    bounds = {ports: answer for ports, answer in space.answers.items() if not answer.exact}
+    likely = {ports for ports, answer in bounds.items() if ports in probe.blocking or answer.timed}
+    found: list[PortUsage] = []
+    for ports in sorted(bounds, key=lambda one: one not in likely):
+        most = space.limit(ports) - confined(usage, ports)
+        for able, count in usage.uops.items():
+            if ports < able:
+                all_of_several = [count] if 1 < count <= most else []
+                numbers = range(1, min(count, most) + 1) if ports in likely else all_of_several
+                found += [moved(usage, able, ports, number) for number in numbers]
+    return found
+
+
+def _on_larger_sets(probe: PortProbe, usage: PortUsage) -> list[PortUsage]:
+    """Return the usage with a set that no other instruction has replaced by a larger one that was seen.
+
+    Isolation may have shown only a part of the larger set, unless the core is known to use all ports by turns.
+    """
+    known, space = probe.blocking, probe.space
+    if known.scheduling.takes_turns:
+        return []
+    novel = [able for able, count in usage.uops.items() if count and able not in known]
+    larger = [moved(usage, able, one, usage.uops[able]) for able in novel for one in known.sets() if able < one]
+    return [other for other in larger if not is_uneven(other, space.isolated, space.layout)]
 
 
 def count_steadily(probe: PortProbe) -> Procedure[PortProbe]:
@@ -300,27 +306,31 @@ def count_steadily(probe: PortProbe) -> Procedure[PortProbe]:
     probe = replace(probe, space=probe.space.reconsider(), reverse=True)
     used = probe.space.isolated.used(probe.space.layout)
     for ports in probe.blocking.sets():
-        instruction = probe.blocking.instructions[ports]
-        if not (ports & used and instruction.saturates):
-            continue
-        counts: list[Fraction] = []
-        for count in STEADY:
-            more = Blockers((instruction,), (count - count % len(ports),))
-            probe, measured = yield from measure(probe, more)
-            if measured.ok and probe.space.layout.separable(ports):
-                load = load_of(probe, measured, more, ports)
-                busy = load.own >= BUSY * measured.cycles * len(ports)
-                queued = busy and len(ports) * 2 <= probe.blocking.width
-                counts += [load.ran] if queued and load.whole else []
-                probe = conclude_bound(probe, measured, more, ports, load)
-        if sum(round(count) == probe.space.limit(ports) for count in counts) > 1:
-            probe = probe.answered(ports, Answer(probe.space.limit(ports)))
-            probe = yield from doubt(probe, ports, more)
+        if ports & used and probe.blocking.instructions[ports].saturates:
+            probe = yield from _ask_steadily(probe, ports)
     fitting = probe.space.by_subtractions([ports for ports in probe.blocking.sets() if ports <= used])
     probe = yield from equalize_queues(probe, fitting if len(fitting) < MOST_FITTING else [])
     if probe.indistinguishable:  # sets that nothing else has may explain the counts as well
         return replace(probe, indistinguishable=(), failure=TooManyUsages(probe.space.facts()))
     return _remembering(probe, answers) if probe.usage is None else probe
+
+
+def _ask_steadily(probe: PortProbe, ports: PortSet) -> Procedure[PortProbe]:
+    """Block a set for longer and longer; its answer is exact if two counts come to the lowest bound."""
+    counts: list[Fraction] = []
+    for count in STEADY:
+        blockers = Blockers((probe.blocking.instructions[ports],), (count - count % len(ports),))
+        probe, measured = yield from measure(probe, blockers)
+        if measured.ok and probe.space.layout.separable(ports):
+            load = load_of(probe, measured, blockers, ports)
+            busy = load.own >= BUSY * measured.cycles * len(ports)
+            queued = busy and len(ports) * 2 <= probe.blocking.width
+            counts += [load.ran] if queued and load.whole else []
+            probe = conclude_bound(probe, measured, blockers, ports, load)
+    least = probe.space.limit(ports)
+    if sum(round(count) == least for count in counts) < 2:
+        return probe
+    return (yield from doubt(probe.answered(ports, Answer(least)), ports, blockers))
 
 
 def _remembering(probe: PortProbe, answers: Mapping[PortSet, Answer]) -> PortProbe:
