@@ -24,7 +24,7 @@ cores that are known to have such decoders (Intel's large cores), and the result
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING
@@ -93,6 +93,8 @@ MORE = Fraction(3, 2)
 
 WIDEST = 8
 """Decoders that a core has at most."""
+
+UNKNOWN = DecodersFound(Decoders.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,34 +194,33 @@ def _decoders(
         least = max(least_nops(factory, form), width * ceil(found.first.cycles + 1))
     except (GenerationError, EncodingError):
         return
-    nops, timing, conclusion = width * -(-least // width), None, DecodersFound(Decoders.UNKNOWN)
-    while nops <= MOST_NOPS and conclusion.which is Decoders.UNKNOWN:
-        timing = DecodingTimes(factory, form, nops, {})
-        conclusion = yield from timing.find(width, alone.cycles_each)
-        nops = width * ceil(max(timing.cycles(0) or 0, Fraction(nops, width)) * MORE)
-    if timing is None:
+    timing = DecodingTimes(factory, form, width, alone.cycles_each, base=width * -(-least // width))
+    if timing.base > MOST_NOPS:
         return
-    microcoded = found.attributes.get(MICROCODE, 0)
-    most = Fraction(timing.base, width) + 2 + (microcoded + WAITS if microcoded else 0)
-    if conclusion.which is Decoders.FIRST and ((microcoded and conclusion.simple) or (timing.cycles(0) or 0) > most):
-        # Nothing is decoded beside microcode. And an instruction that takes longer than its NOPs waits for something
-        conclusion = DecodersFound(Decoders.UNKNOWN)
+    yield from timing.search()
+    conclusion = timing.conclusion
     steps: list[Step] = [DecoderGroups(timing.steps(), width, counted=MITE in counters)]
+    if conclusion.which is Decoders.FIRST and not timing.may_be_decoding(found.attributes.get(MICROCODE, 0)):
+        conclusion = UNKNOWN
     if conclusion.which is Decoders.FIRST:
         stall = yield from _stall(factory, form, timing.base, alone.cycles_each)
         if stall is None or stall.cycles > stall.slots_cycles + STALL:
-            conclusion = DecodersFound(Decoders.UNKNOWN)
+            conclusion = UNKNOWN
         steps += [stall] if stall is not None else []
     derivation = Derivation(f"{COMPLEX}{form.suffix}", (*steps, conclusion), timing.experiments())
-    known = {COMPLEX: int(conclusion.which is Decoders.FIRST), SIMPLE: conclusion.simple}
-    if not known[COMPLEX]:
-        del known[SIMPLE]
-    plain = {name: found.attributes[name] for name in (COMPLEX, SIMPLE) if name in found.attributes}
-    if conclusion.which is Decoders.UNKNOWN:
-        found.derivations.append(derivation)
-    elif form is Form.PLAIN or known != plain:
+    _note_decoders(found, form, conclusion, derivation)
+
+
+def _note_decoders(found: ConclusionBuilder, form: Form, conclusion: DecodersFound, derivation: Derivation) -> None:
+    """Note which decoders take a form; another form is noted only if they are not those of the plain one."""
+    if conclusion.which is not Decoders.UNKNOWN:
+        first = conclusion.which is Decoders.FIRST
+        known = {COMPLEX: 1, SIMPLE: conclusion.simple} if first else {COMPLEX: 0}
+        plain = {name: found.attributes[name] for name in (COMPLEX, SIMPLE) if name in found.attributes}
+        if form is not Form.PLAIN and known == plain:
+            return
         found.attributes.update({name + form.suffix: value for name, value in known.items()})
-        found.derivations.append(derivation)
+    found.derivations.append(derivation)
 
 
 def _stall(factory: ThroughputFactory, form: Form, nops: int, each: Fraction) -> Procedure[BufferFull | None]:
@@ -242,42 +243,65 @@ def _stall(factory: ThroughputFactory, form: Form, nops: int, each: Fraction) ->
     return BufferFull(links, nops, measured.cycles_each, (1 + links + nops) * each)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class DecodingTimes:
-    """Times of instances with NOPs; `times` are those that were measured, by the number of NOPs."""
+    """Times of instances with NOPs, and the decoders that they show.
+
+    - `width`: how many decoders there are.
+    - `nop`: cycles that a NOP takes.
+    - `base`: NOPs per instance at least, a multiple of the width.
+    - `times`: what was measured, by the number of NOPs per instance.
+    """
 
     factory: ThroughputFactory
     form: Form
+    width: int
+    nop: Fraction
     base: int
-    times: dict[int, Measured]
+    times: dict[int, Measured] = field(default_factory=dict)
+    conclusion: DecodersFound = UNKNOWN
 
-    def find(self, width: int, each: Fraction) -> Procedure[DecodersFound]:
-        """Return which decoders take the instruction; a NOP takes `each` cycles.
+    def search(self) -> Procedure[None]:
+        """Time instances with more and more NOPs until the times show the decoders; keep those of the last attempt."""
+        nops = self.base
+        while nops <= MOST_NOPS and self.conclusion.which is Decoders.UNKNOWN:
+            self.base, self.times = nops, {}
+            self.conclusion = yield from self._find()
+            nops = self.width * ceil(max(self.cycles(0) or 0, Fraction(nops, self.width)) * MORE)
 
-        `base` is a multiple of the width. From there on the step is searched by bisection; it follows s more NOPs. If
-        there is none among the next ones, all other decoders work beside the first, if a whole group more takes a
-        cycle.
+    def may_be_decoding(self, microcoded: int) -> bool:
+        """Whether an instance of so many µops of microcode can be what begins a group.
+
+        Nothing is decoded beside microcode. And an instruction that takes longer than its NOPs waits for something.
         """
-        unknown = DecodersFound(Decoders.UNKNOWN)
-        low, high = 0, width - 1
+        most = Fraction(self.base, self.width) + 2 + (microcoded + WAITS if microcoded else 0)
+        return not (microcoded and self.conclusion.simple) and (self.cycles(0) or 0) <= most
+
+    def _find(self) -> Procedure[DecodersFound]:
+        """Return which decoders take the instruction, as far as instances with about `base` NOPs show it.
+
+        From `base` on the step is searched by bisection; it follows s more NOPs. If there is none among the next ones,
+        all other decoders work beside the first, if a whole group more takes a cycle.
+        """
+        low, high = 0, self.width - 1
         yield from self._measure(low, high)
         begin, end = self.cycles(low), self.cycles(high)
         if begin is None or end is None:
-            return unknown
+            return UNKNOWN
         more = end - begin
         if abs(more) < NEAR:
-            yield from self._measure(width)
-            after = self.cycles(width)
+            yield from self._measure(self.width)
+            after = self.cycles(self.width)
             decoding = after is not None and abs(after - begin - 1) < NEAR
-            return DecodersFound(Decoders.FIRST, high) if decoding else unknown
+            return DecodersFound(Decoders.FIRST, high) if decoding else UNKNOWN
         if abs(more - 1) >= NEAR:
-            return DecodersFound(Decoders.ANY) if abs(more - high * each) < SHARED else unknown
+            return DecodersFound(Decoders.ANY) if abs(more - high * self.nop) < SHARED else UNKNOWN
         while high - low > 1:
             middle = (low + high) // 2
             yield from self._measure(middle)
             between = self.cycles(middle)
             if between is None or min(abs(between - begin), abs(between - end)) >= NEAR:
-                return unknown
+                return UNKNOWN
             if abs(between - begin) < NEAR:
                 low = middle
             else:
