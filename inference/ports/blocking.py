@@ -35,8 +35,9 @@ from inference.ports.shared_counters import SharedCounters
 from results.model import PortUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
+    from inference.ports.alone.accuracy import Accuracy
     from inference.ports.alone.layout import PortLayout
     from inference.ports.scheduling import Controls
     from results.ports import PortSet
@@ -66,15 +67,7 @@ def find_blocking(
         issued: µops per cycle that the core is known to issue.
         elsewhere: blocking instructions of other kinds of code. Ports of the same instruction keep their names.
     """
-    measured = yield [Request(candidate.benchmark, Want.ALL) for candidate in candidates]
-    observed = [
-        (candidate, isolated_of(answer, layout))
-        for candidate, answer in zip(candidates, measured, strict=True)
-        if answer.ok
-    ]
-    spreads = [answer.cycles_spread / answer.cycles for answer in measured if answer.ok]
-    alone = [isolated for _, isolated in observed]
-    accuracy = accuracy_of(list(zip(alone, spreads, strict=True)), layout)
+    observed, accuracy = yield from _observe(candidates, layout)
     released = {} if code is None else (yield from _release(observed, layout, code))
     if released:  # other stores may have used a part of their ports only
         observed = [
@@ -83,26 +76,53 @@ def find_blocking(
             if not candidate.is_store or candidate.variant.key in released
         ]
     instructions = _instructions(observed, layout, issued)
-    best: dict[PortSet, BlockingInstruction] = {}
-    for one in instructions:
-        known = best.get(one.ports)
-        if known is None or one.is_better_than(known):
-            best[one.ports] = one
-    blocking = BlockingSet(layout, best, issued, accuracy=accuracy)
+    blocking = BlockingSet(layout, _best(instructions), issued, accuracy=accuracy)
     if code is None:
         return blocking
     names = {one.variant.key: one.ports for other in elsewhere for one in other.named}
     shared = SharedCounters(layout, code.mix, blocking.width, names)
     best = yield from shared.run(instructions)
-    blocking = BlockingSet(layout, best, issued, tuple(shared.named), accuracy=accuracy)
-    scheduling = yield from observe_scheduling(blocking, code)
-    unshown: set[PortSet] = set()
-    if not scheduling.takes_turns:  # an instruction that did not keep its ports busy may have others, unused by chance
-        shown = {ports for ports, one in best.items() if one.usage.total == 1 and one.saturates}
-        shown |= {ports for ports, one in best.items() if one.variant.key in released}
-        unshown = {one.ports for one in best.values() if one.of_memory and one.ports not in shown}
-        best = {ports: one for ports, one in best.items() if ports in shown}
-    return replace(blocking, instructions=best, scheduling=scheduling, unshown=tuple(sorted(unshown, key=sorted)))
+    blocking = replace(blocking, instructions=best, named=tuple(shared.named))
+    blocking = replace(blocking, scheduling=(yield from observe_scheduling(blocking, code)))
+    return blocking if blocking.scheduling.takes_turns else _with_shown_ports(blocking, released)
+
+
+def _observe(
+    candidates: Sequence[Candidate], layout: PortLayout
+) -> Procedure[tuple[list[tuple[Candidate, Isolated]], Accuracy]]:
+    """Return what each candidate that runs did alone, and how far counters and clock are off."""
+    measured = yield [Request(candidate.benchmark, Want.ALL) for candidate in candidates]
+    observed = [
+        (candidate, isolated_of(answer, layout))
+        for candidate, answer in zip(candidates, measured, strict=True)
+        if answer.ok
+    ]
+    spreads = [answer.cycles_spread / answer.cycles for answer in measured if answer.ok]
+    alone = [isolated for _, isolated in observed]
+    return observed, accuracy_of(list(zip(alone, spreads, strict=True)), layout)
+
+
+def _best(instructions: Sequence[BlockingInstruction]) -> dict[PortSet, BlockingInstruction]:
+    """Return the best instruction for each set of ports, of equals the first."""
+    best: dict[PortSet, BlockingInstruction] = {}
+    for one in instructions:
+        known = best.get(one.ports)
+        if known is None or one.is_better_than(known):
+            best[one.ports] = one
+    return best
+
+
+def _with_shown_ports(blocking: BlockingSet, released: Container[str]) -> BlockingSet:
+    """Leave out instructions that did not keep their ports busy: they may have others, unused by chance.
+
+    Stores that were `released` at once kept them busy.
+    """
+    best = blocking.instructions
+    shown = {ports for ports, one in best.items() if one.usage.total == 1 and one.saturates}
+    shown |= {ports for ports, one in best.items() if one.variant.key in released}
+    unshown = {one.ports for one in best.values() if one.of_memory and one.ports not in shown}
+    kept = {ports: one for ports, one in best.items() if ports in shown}
+    return replace(blocking, instructions=kept, unshown=tuple(sorted(unshown, key=sorted)))
 
 
 def _release(
