@@ -13,17 +13,19 @@ One microbenchmark has all producers. Where it takes another time than it should
 from __future__ import annotations
 
 from fractions import Fraction
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from generator.chains.carried import carried_chains, reader_chains
-from inference.attributes.producers import LEAST_CYCLES, LEAST_SHARE
-from inference.attributes.value_classes import SPREADS
-from inference.tolerances import AGREE, WAITS
+from inference.attributes.producers import confirmed, least_difference, note_slower
+from inference.tolerances import WAITS
 from results.findings import CarriedTime
 from results.model import PRODUCERS, Derivation
 
 if TYPE_CHECKING:
-    from generator.chains.carried import CarriedChain
+    from collections.abc import Mapping, Sequence
+
+    from generator.chains.carried import CarriedChain, Through
     from generator.chains.plan import LatencyPlan
     from inference.builder import ConclusionBuilder
     from inference.calibration import Calibrations
@@ -65,30 +67,17 @@ def _measure(
         return
     names = [one.name for one in through]
     usual, grouped = yield [calibrations.request(one) for one in (chain.usual, chain.grouped(names))]
-    if not usual.ok:
-        return
-    expected = usual.cycles * len(names) + sum(own[name] for name in names)
-    least = max(LEAST_CYCLES, LEAST_SHARE * expected, SPREADS * (usual.cycles_spread * len(names)))
-    if chain.cut is None or (grouped.ok and abs(grouped.cycles - expected) < least):
+    if chain.cut is None or not usual.ok or _is_expected(usual, grouped, [own[name] for name in names]):
         return
     cut, *answers = yield [calibrations.request(one) for one in (chain.cut, *(one.benchmark for one in through))]
     if not cut.ok or cut.cycles > WAITS * usual.cycles:
         return  # it does not wait for its dependency, which would hide the cycles of a producer
-    times = {name: measured.cycles - own[name] for name, measured in zip(names, answers, strict=True) if measured.ok}
-    slower = _slower(times, dict(zip(names, answers, strict=True)), 1)
+    slower = _slower(through, answers, own, 1)
     if not slower:
         return
     again = yield [calibrations.request(one.twice) for one in through]
-    twice = {name: measured.cycles / 2 - own[name] for name, measured in zip(names, again, strict=True) if measured.ok}
-    repeated = _slower(twice, dict(zip(names, again, strict=True)), 2)
-    noted = {
-        name: round(more)
-        for name, more in slower.items()
-        if max(abs(repeated.get(name, Fraction(0)) - more), abs(round(more) - more)) <= AGREE
-    }
-    for name, cycles in noted.items():
-        attribute = f"slower_after_{name}"
-        found.attributes[attribute] = max(cycles, found.attributes.get(attribute, 0))
+    noted = confirmed(slower, _slower(through, again, own, 2))
+    note_slower(found, {name: round(more) for name, more in noted.items()})
     if noted:
         timed = [(one, measured) for one, measured in zip(through, answers, strict=True) if measured.ok]
         steps = tuple(
@@ -97,15 +86,25 @@ def _measure(
         found.derivations.append(Derivation(PRODUCERS, steps, tuple(one.benchmark.id for one, _ in timed)))
 
 
-def _slower(times: dict[str, Fraction], answers: dict[str, Measured], copies: int) -> dict[str, Fraction]:
-    """Return by how many cycles the chain takes longer through each producer than through the quickest one."""
-    if not times:
-        return {}
-    quickest = min(times, key=lambda name: times[name])
-    found = {}
-    for name, cycles in times.items():
-        more = cycles - times[quickest]
-        spread = (answers[name].cycles_spread + answers[quickest].cycles_spread) / copies
-        if more >= max(LEAST_CYCLES, LEAST_SHARE * cycles, SPREADS * spread):
-            found[name] = more
-    return found
+def _is_expected(usual: Measured, grouped: Measured, own: Sequence[Fraction]) -> bool:
+    """Whether the chain through all producers takes the usual chain for each, and the producers' own cycles."""
+    expected = usual.cycles * len(own) + sum(own)
+    least = least_difference(expected, usual.cycles_spread * len(own))
+    return grouped.ok and abs(grouped.cycles - expected) < least
+
+
+def _slower(
+    through: Sequence[Through], answers: Sequence[Measured], own: Mapping[str, Fraction], copies: int
+) -> dict[str, Fraction]:
+    """Return by how many cycles a copy takes longer through each producer than through the quickest one."""
+    timed = {
+        one.name: (measured.cycles / copies - own[one.name], measured.cycles_spread / copies)
+        for one, measured in zip(through, answers, strict=True)
+        if measured.ok
+    }
+    quickest, spread = min(timed.values(), key=itemgetter(0), default=(Fraction(0), Fraction(0)))
+    return {
+        name: cycles - quickest
+        for name, (cycles, own_spread) in timed.items()
+        if cycles - quickest >= least_difference(cycles, own_spread + spread)
+    }

@@ -20,7 +20,7 @@ from results.findings import ProducerTime
 from results.model import PRODUCERS, Derivation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from generator.chains.plan import LatencyPlan
     from generator.chains.producers import ProducedChain
@@ -63,9 +63,8 @@ def _is_suspicious(chain: ProducedChain, calibrations: Calibrations) -> Procedur
     if not (usual.ok and grouped.ok):
         return bool(usual.ok)
     expected = usual.cycles * chain.groups
-    return grouped.cycles - expected >= max(
-        LEAST_CYCLES, LEAST_SHARE * expected, SPREADS * (usual.cycles_spread * chain.groups + grouped.cycles_spread)
-    )
+    spread = usual.cycles_spread * chain.groups + grouped.cycles_spread
+    return grouped.cycles - expected >= least_difference(expected, spread)
 
 
 def _measure_alone(found: ConclusionBuilder, chain: ProducedChain, calibrations: Calibrations) -> Procedure[None]:
@@ -75,15 +74,8 @@ def _measure_alone(found: ConclusionBuilder, chain: ProducedChain, calibrations:
     if not slower:
         return
     longer = yield [calibrations.request(one.longer) for one in chain.alone]
-    again = _slower(chain, longer, 2 * COPIES)
-    noted = {
-        name: round(more / chain.instances)
-        for name, more in slower.items()
-        if max(abs(again.get(name, Fraction(0)) - more), abs(round(more) - more)) <= AGREE
-    }
-    for name, cycles in noted.items():
-        attribute = f"slower_after_{name}"
-        found.attributes[attribute] = max(cycles, found.attributes.get(attribute, 0))
+    noted = confirmed(slower, _slower(chain, longer, 2 * COPIES))
+    note_slower(found, {name: round(more / chain.instances) for name, more in noted.items()})
     if not noted:
         return
     timed = [(one, measured) for one, measured in zip(chain.alone, answers, strict=True) if measured.ok]
@@ -107,8 +99,32 @@ def _slower(chain: ProducedChain, answers: Sequence[Measured], copies: int) -> d
         fewest = quickest.cycles if quickest.cycles >= SHORTEST * copies * chain.instances else Fraction(0)
         more = (measured.cycles - fewest) / copies
         spread = (quickest.cycles_spread + measured.cycles_spread) / copies
-        if measured is not quickest and more >= max(
-            LEAST_CYCLES, LEAST_SHARE * measured.cycles / copies, SPREADS * spread
-        ):
+        if measured is not quickest and more >= least_difference(measured.cycles / copies, spread):
             found[one.name] = more
     return found
+
+
+def least_difference(cycles: Fraction, spread: Fraction) -> Fraction:
+    """Return by how many cycles a chain that takes `cycles` must differ from another one: less is noise.
+
+    Args:
+        cycles: what the chain takes.
+        spread: how far the samples of both chains are apart, together.
+    """
+    return max(LEAST_CYCLES, LEAST_SHARE * cycles, SPREADS * spread)
+
+
+def confirmed(slower: Mapping[str, Fraction], again: Mapping[str, Fraction]) -> dict[str, Fraction]:
+    """Return the further cycles after each producer that are whole and came out again in a longer chain."""
+    return {
+        name: more
+        for name, more in slower.items()
+        if max(abs(again.get(name, Fraction(0)) - more), abs(round(more) - more)) <= AGREE
+    }
+
+
+def note_slower(found: ConclusionBuilder, cycles: Mapping[str, int]) -> None:
+    """Note how many cycles longer an instruction takes after each producer: the most of all its operands."""
+    for name, more in cycles.items():
+        attribute = f"slower_after_{name}"
+        found.attributes[attribute] = max(more, found.attributes.get(attribute, 0))
