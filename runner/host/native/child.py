@@ -19,7 +19,7 @@ from runner.backend import PLAIN_ENVIRONMENT, BackendError
 from runner.host.native import server
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from runner.backend import ExecutionEnvironment
 
@@ -57,9 +57,16 @@ class NativeJob(NamedTuple):
     stepped: bool = False
     loads_beside: bool = False
 
-    def data_bytes(self, events: int) -> int:
-        """Return the room that its samples and steps take."""
-        return self.repetitions * _sample_size(events) + server.STEPS_SIZE * self.stepped
+
+@dataclass(frozen=True, slots=True)
+class _PlacedJob:
+    """A job of a batch: where its blob is in the shared `code`, and where its samples begin and end in `control`."""
+
+    index: int
+    job: NativeJob
+    blob_at: int
+    samples_at: int
+    samples_end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,25 +171,13 @@ class NativeChild:
         for index, event in enumerate(events):
             row = (event.kind, event.config, event.config1)
             server.EVENT.pack_into(self._control, server.EVENTS + index * server.EVENT.size, *row)
-        samples, blob_at = server.SAMPLES, server.FIRST_BLOB
-        places = []
-        for index, job in enumerate(jobs):
-            self._load(blob_at, job.blob, self._context_at)
-            flags = (server.ON_DEMAND | server.FRESH * job.memory.is_fresh) if job.memory else 0
-            if job.loads_beside:
-                flags |= server.LOADS_BESIDE
-            if job.stepped:
-                flags |= server.STEPPED
-                samples += server.STEPS_SIZE
-            value = job.memory.value if job.memory else 0
-            fields = (blob_at + 8, len(job.blob), job.repetitions, samples, flags, value, server.PENDING, 0)
-            server.JOB.pack_into(self._control, server.JOBS + index * server.JOB.size, *fields)
-            places.append((blob_at, samples))
-            blob_at += _room(job.blob)
-            samples += job.repetitions * _sample_size(len(events))
+        placed = list(_placed(jobs, len(events)))
+        for one in placed:
+            self._load(one.blob_at, one.job.blob, self._context_at)
+            server.JOB.pack_into(self._control, server.JOBS + one.index * server.JOB.size, *_row(one))
         self._write(server.COMMAND.pack(len(jobs), round(limit_seconds * 1e6), len(events), may_call))
         self._read(1, REPLY_LIMIT_SECONDS + sum(limit_seconds * 2 + 0.1 for _ in jobs))
-        return [self._result(index, job, *places[index], len(events)) for index, job in enumerate(jobs)]
+        return [self._result(one, len(events)) for one in placed]
 
     def close(self) -> None:
         """End the child process and its worker, and give the memory back."""
@@ -195,39 +190,39 @@ class NativeChild:
         for fd in self._files:
             os.close(fd)
 
-    def _result(self, index: int, job: NativeJob, blob_at: int, samples: int, events: int) -> NativeResult:
-        *_, state, detail = server.JOB.unpack_from(self._control, server.JOBS + index * server.JOB.size)
+    def _result(self, placed: _PlacedJob, events: int) -> NativeResult:
+        *_, state, detail = server.JOB.unpack_from(self._control, server.JOBS + placed.index * server.JOB.size)
         if state != server.DONE:
-            fault = self._fault(index, job, blob_at) if state == server.FAULTED else None
+            fault = self._fault(placed) if state == server.FAULTED else None
             return NativeResult(state, signal=detail & 0xFF, fault=fault)
-        size = job.repetitions * _sample_size(events)
-        words = self._words[samples // 8 : (samples + size) // 8].tolist()
+        words = self._words[placed.samples_at // 8 : placed.samples_end // 8].tolist()
         result = _counted(state, words, events) if events else _clocked(state, words)
-        return result._replace(pages=detail, steps=self._steps(index, job, blob_at, samples))
+        return result._replace(pages=detail, steps=self._steps(placed))
 
-    def _steps(self, index: int, job: NativeJob, blob_at: int, samples: int) -> tuple[tuple[int, ...], ...]:
+    def _steps(self, placed: _PlacedJob) -> tuple[tuple[int, ...], ...]:
         """Return what was noted in front of the samples of a job, RIP from the beginning of its blob."""
-        if not job.stepped:
+        if not placed.job.stepped:
             return ()
-        first, size = (samples - server.STEPS_SIZE) // 8, server.STEP_SIZE // 8
+        first, size = (placed.samples_at - server.STEPS_SIZE) // 8, server.STEP_SIZE // 8
         count = min(self._words[first], server.MOST_STEPS)
         starts = range(first + 1, first + 1 + count * size, size)
-        base, rip = self._base(index, job, blob_at), REGISTERS.index("RIP")
+        base, rip = self._base(placed), REGISTERS.index("RIP")
         rows = (self._words[start : start + size].tolist() for start in starts)
         return tuple((*row[:rip], row[rip] - base, *row[rip + 1 :]) for row in rows)
 
-    def _base(self, index: int, job: NativeJob, blob_at: int) -> int:
+    def _base(self, placed: _PlacedJob) -> int:
         """Return where a blob was when it ran."""
-        return server.STAGE + index * server.STAGE_STEP if job.memory else self._code_at + blob_at
+        at_stage = server.STAGE + placed.index * server.STAGE_STEP
+        return at_stage if placed.job.memory else self._code_at + placed.blob_at
 
-    def _fault(self, index: int, job: NativeJob, blob_at: int) -> Fault:
-        at = server.RECORDS + index * server.RECORD_SIZE
+    def _fault(self, placed: _PlacedJob) -> Fault:
+        at = server.RECORDS + placed.index * server.RECORD_SIZE
         number, rip, address, cause, call = server.RECORD.unpack_from(self._control, at)
         words = struct.unpack_from(f"<{len(REGISTERS)}Q", self._control, at + server.RECORD_REGISTERS)
         if number == signal.SIGSYS:
             rip -= SYSCALL_BYTES
-        offset = rip - self._base(index, job, blob_at)
-        inside = offset if 0 <= offset < len(job.blob) else None
+        offset = rip - self._base(placed)
+        inside = offset if 0 <= offset < len(placed.job.blob) else None
         return Fault(number, inside, address, cause, call, dict(zip(REGISTERS, words, strict=True)))
 
     def _load_fixed(self, control_at: int, calibration: native.Calibration) -> None:
@@ -274,14 +269,31 @@ def _as_numbers(asked: ExecutionEnvironment) -> tuple[int, int]:
     return asked.r14_bytes or server.R14_AREA_SIZE, int(asked.idle_siblings)
 
 
+def _placed(jobs: Sequence[NativeJob], events: int) -> Iterator[_PlacedJob]:
+    """Yield the jobs with their places, one after another; steps stand in front of a job's samples."""
+    blob_at, free = server.FIRST_BLOB, server.SAMPLES
+    for index, job in enumerate(jobs):
+        samples_at = free + server.STEPS_SIZE * job.stepped
+        free = samples_at + job.repetitions * _sample_size(events)
+        yield _PlacedJob(index, job, blob_at, samples_at, free)
+        blob_at += _room(job.blob)
+
+
+def _row(placed: _PlacedJob) -> tuple[int, ...]:
+    """Return the row of `server.JOB` for a job that is to run."""
+    job = placed.job
+    flags = (server.ON_DEMAND | server.FRESH * job.memory.is_fresh) if job.memory else 0
+    flags |= server.LOADS_BESIDE * job.loads_beside | server.STEPPED * job.stepped
+    value = job.memory.value if job.memory else 0
+    code = (placed.blob_at + 8, len(job.blob))
+    return (*code, job.repetitions, placed.samples_at, flags, value, server.PENDING, 0)
+
+
 def fitting(jobs: Sequence[NativeJob], events: int = 0) -> int:
     """Return how many jobs, from the first on, fit into the shared memory at once (0: the first never will)."""
-    code, samples = server.FIRST_BLOB, server.SAMPLES
-    for index, job in enumerate(jobs[: server.MAX_JOBS]):
-        code += _room(job.blob)
-        samples += job.data_bytes(events)
-        if code > server.CODE_SIZE or samples > server.CONTROL_SIZE:
-            return index
+    for one in _placed(jobs[: server.MAX_JOBS], events):
+        if one.blob_at + _room(one.job.blob) > server.CODE_SIZE or one.samples_end > server.CONTROL_SIZE:
+            return one.index
     return min(len(jobs), server.MAX_JOBS)
 
 
