@@ -266,8 +266,9 @@ def characterize(
     from pathlib import Path
 
     from inference.characterizer import Characterizer
+    from runner.backends.registry import MachineChoice
     from runner.campaigns.campaign import Campaign
-    from runner.campaigns.start import MachineChoice, on_machine
+    from runner.campaigns.start import on_machine
     from runner.python.characterized import Characterizations, Characterized
     from xed_convert.catalogue.catalogue import Catalogue
 

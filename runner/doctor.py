@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import platform
+from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -86,9 +87,8 @@ def backend_states(cpu: int | None = None, architecture: str = "SKL") -> list[Ba
     for entry in backends().values():
         simulated = entry.preference is None
         try:
-            backend = entry.create(None if simulated else cpu, architecture if simulated else None)
-            info = backend.info()
-            backend.close()
+            with closing(entry.create(None if simulated else cpu, architecture if simulated else None)) as backend:
+                info = backend.info()
             found.append(BackendState(entry.name, entry.summary, info))
         except BackendError as error:
             found.append(BackendState(entry.name, entry.summary, None, error.message, error.hint))

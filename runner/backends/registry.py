@@ -90,6 +90,24 @@ def open_backend(
     raise _joined(failed)
 
 
+@dataclass(frozen=True, slots=True)
+class MachineChoice:
+    """Which machine to measure: the arguments of `open_backend`."""
+
+    backend: str = AUTO
+    architecture: str | None = None
+    cpu: int | None = None
+    model: Path | None = None
+
+    def open(self) -> Backend:
+        """Return a usable backend for it.
+
+        Raises:
+            BackendError: as `open_backend` says.
+        """
+        return open_backend(self.backend, cpu=self.cpu, architecture=self.architecture, model=self.model)
+
+
 def _from_model(entry: BackendEntry, model: Path, architecture: str | None) -> Backend:
     """Return a backend that simulates a file's machine.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from results.campaign.store import Store
 from runner.backend import BackendError, lacks_of
-from runner.backends.registry import AUTO, open_backend
 from runner.measuring.protocol import Measurer
 from runner.measuring.recording import info_to_json
 
@@ -18,19 +17,10 @@ if TYPE_CHECKING:
 
     from results.campaign.records import Conclusion, Outcome
     from runner.backend import BackendInfo, Lacks
+    from runner.backends.registry import MachineChoice
     from runner.measuring.session import MeasuresRequests
     from xed_convert.catalogue.catalogue import Catalogue
     from xed_convert.model import InstructionVariant
-
-
-@dataclass(frozen=True, slots=True)
-class MachineChoice:
-    """Which machine to measure: the arguments of `runner.backends.registry.open_backend`."""
-
-    backend: str = AUTO
-    architecture: str | None = None
-    cpu: int | None = None
-    model: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +63,7 @@ def on_machine(
         BackendError: the backend cannot be used here, or not for so many variants.
         StoreError: the database cannot be used, or is of another machine.
     """
-    backend = open_backend(machine.backend, cpu=machine.cpu, architecture=machine.architecture, model=machine.model)
-    try:
+    with closing(machine.open()) as backend:
         measurer = Measurer(backend)
         info = measurer.info
         check_number(info, len(variants))
@@ -82,8 +71,6 @@ def on_machine(
             if not reads_only:
                 store.begin(info.provenance, info_to_json(info))
             yield CampaignSetup(catalogue, variants, info, measurer, store, lacks_of(backend))
-    finally:
-        backend.close()
 
 
 def check_number(info: BackendInfo, variants: int) -> None:

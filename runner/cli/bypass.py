@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -56,8 +57,5 @@ def _measured(backend: str, cpu: int | None, arch: str | None, words: list[str])
     from runner.cli.support.counting import measured_so_far  # noqa: PLC0415 - likewise
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - likewise
 
-    opened = open_backend(backend, cpu=cpu, architecture=arch)
-    try:
+    with closing(open_backend(backend, cpu=cpu, architecture=arch)) as opened:
         return measure_bypass_delays(opened, Catalogue.load(), words, measured_so_far("rings"))
-    finally:
-        opened.close()

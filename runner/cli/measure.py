@@ -6,9 +6,9 @@ import csv
 import io
 import json
 import sys
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path  # noqa: TC003 - typer looks at the annotations
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,24 +16,14 @@ from runner.cli.process.guard import ExitCode, UsageError
 from runner.cli.support.own_code import lines_of, one_source, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from runner.backend import Backend
+    from runner.backends.registry import MachineChoice
     from runner.own_code.measure import CodeRequest, Result
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 SOURCE_HELP = "as --asm; or @FILE (text), hex:BYTES, raw:FILE (machine code), object:FILE:SYMBOL."
 INITIAL_VALUE = "0x2324000"
-
-
-class MeasuredMachine(NamedTuple):
-    """What to measure on: a backend, a CPU, what to simulate."""
-
-    backend: str
-    cpu: int | None
-    architecture: str | None
-    model: Path | None
 
 
 @app.command()
@@ -118,13 +108,14 @@ def measure(
 ) -> None:
     """Measure any code: cycles per copy, unrolled and in a loop, and whatever else the backend counts."""
     from runner.backend import ExecutionEnvironment  # noqa: PLC0415 - `--help` needs none of these
+    from runner.backends.registry import MachineChoice  # noqa: PLC0415
     from runner.own_code.counters import choose  # noqa: PLC0415
     from runner.own_code.measure import Settings, provide  # noqa: PLC0415
     from runner.own_code.template import Template, runs_of, size_of, syntax_of, time_limit_of  # noqa: PLC0415
 
     environment = ExecutionEnvironment(size_of(area_size) if area_size else 0, contiguous, idle_sibling)
     number = _number(value)
-    machine = MeasuredMachine(backend, cpu, arch, model)
+    machine = MachineChoice(backend, arch, cpu, model)
     if plot is not None and not sweep:
         raise UsageError("--plot is for sweeps", hint="for example: --sweep N=0..64:4")
     if modes and blocks is None:
@@ -133,7 +124,7 @@ def measure(
         _refuse_beside_blocks(asm, asm_file, hexadecimal, code_file, object_file, init, late_init, one_time_init, sweep)
         if area_size or contiguous:
             raise UsageError("--blocks has memory on demand, and no areas", hint="leave out --area-size, --contiguous")
-        with _opened(machine) as opened:
+        with closing(machine.open()) as opened:
             provide(environment, opened)
             _measure_blocks(opened, blocks, modes or "unrolled", number, csv_file, time_limit)
         return
@@ -160,14 +151,16 @@ def measure(
     if sweep:
         from runner.cli.support.sweep import Outputs, measure_sweep  # noqa: PLC0415 - most measurements are none
 
-        is_complete = measure_sweep(template, sweep, Outputs(csv_file, json_file, plot), lambda: _opened(machine))
+        is_complete = measure_sweep(
+            template, sweep, Outputs(csv_file, json_file, plot), lambda: closing(machine.open())
+        )
         raise typer.Exit(0 if is_complete else ExitCode.SOME_FAILED)
     _measure_one(template.request(), machine, json_file, csv_file, samples=samples)
 
 
 def _measure_one(
     request: CodeRequest,
-    machine: MeasuredMachine,
+    machine: MachineChoice,
     json_file: str | None,
     csv_file: str | None,
     *,
@@ -177,7 +170,7 @@ def _measure_one(
     from runner.own_code.report import csv_of_result, json_of_result, lines_of_result  # noqa: PLC0415
 
     benchmark_of(request)  # what is wrong with it is said before a backend is looked for
-    with _opened(machine) as opened:
+    with closing(machine.open()) as opened:
         result = measure(request, opened)
     write_text(json_file, lambda: json.dumps(json_of_result(result), indent=2, ensure_ascii=False) + "\n")
     write_text(csv_file, lambda: csv_of_result(result))
@@ -221,17 +214,6 @@ def _body(
         "--code-file": None if code_file is None else f"raw:{code_file}",
     }
     return one_source(given, object_file, symbol)
-
-
-@contextmanager
-def _opened(machine: MeasuredMachine) -> Iterator[Backend]:
-    from runner.backends.registry import open_backend  # noqa: PLC0415
-
-    backend = open_backend(machine.backend, cpu=machine.cpu, architecture=machine.architecture, model=machine.model)
-    try:
-        yield backend
-    finally:
-        backend.close()
 
 
 def _measure_blocks(

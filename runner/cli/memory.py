@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import closing
 from pathlib import Path  # noqa: TC003 - typer looks at the annotations
 from typing import TYPE_CHECKING, Annotated
 
@@ -110,11 +111,8 @@ def _measured(backend: str, cpu: int | None, arch: str | None, wanted: WantedMem
     from runner.memory import measure_memory  # noqa: PLC0415 - likewise
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - likewise
 
-    opened = open_backend(backend, cpu=cpu, architecture=arch)
-    try:
+    with closing(open_backend(backend, cpu=cpu, architecture=arch)) as opened:
         return measure_memory(opened, Catalogue.load(), wanted, measured_so_far("microbenchmarks"))
-    finally:
-        opened.close()
 
 
 def _asked(backend: str, cpu: int | None, arch: str | None, text: str) -> list[str]:
@@ -123,11 +121,8 @@ def _asked(backend: str, cpu: int | None, arch: str | None, text: str) -> list[s
     from runner.memory import ask_sequence  # noqa: PLC0415 - likewise
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - likewise
 
-    opened = open_backend(backend, cpu=cpu, architecture=arch)
-    try:
+    with closing(open_backend(backend, cpu=cpu, architecture=arch)) as opened:
         found = ask_sequence(opened, Catalogue.load(), text)
-    finally:
-        opened.close()
     verdicts = {True: "hit", False: "miss", None: "not measured"}
     return [
         f"access {one.number + 1}, {one.line}: {verdicts[one.hits]}"

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -63,12 +64,9 @@ def sets(
 
     if json_file is not None and json_file != "-":
         check_writable(Path(json_file))
-    opened = open_backend(backend, cpu=cpu, architecture=arch)
-    try:
+    with closing(open_backend(backend, cpu=cpu, architecture=arch)) as opened:
         found = find_port_sets(opened, Catalogue.load(), measured_so_far("microbenchmarks"))
         provenance = opened.info().provenance
-    finally:
-        opened.close()
     data = {"provenance": encode_provenance(provenance)} | document(found)
     write_text(json_file, lambda: json.dumps(data, indent=1, ensure_ascii=False) + "\n")
     if json_file != "-":

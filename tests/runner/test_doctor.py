@@ -1,15 +1,15 @@
 """`uopscope doctor`: each trouble of a made-up machine is found, with advice."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from runner import doctor, selftest
-from runner.backend import BackendError
-from runner.backends.registry import backends, open_backend
+from runner.backend import BackendError, BackendInfo, Job, JobResult, Repeat
+from runner.backends.registry import BackendEntry, backends, open_backend
 from runner.cli.doctor import app
 from runner.doctor import Finding, Grade, HostMachine, findings
 from runner.host.cpu import Cpu
@@ -117,6 +117,32 @@ def test_every_backend_has_a_state_here() -> None:
     states = doctor.backend_states()
     assert [state.name for state in states] == list(backends())
     assert all(state.info or (state.problem and state.advice) for state in states)
+
+
+class _SilentBackend:
+    """A backend that cannot say what it counts."""
+
+    name = "silent"
+
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    def info(self) -> BackendInfo:
+        raise BackendError("no counters")
+
+    def run(self, _batch: Sequence[Job], _counters: Sequence[str], _repeat: Repeat) -> list[JobResult]:
+        return []
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_a_backend_that_cannot_say_what_it_counts_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = _SilentBackend()
+    entry = BackendEntry("silent", "says nothing", 1, lambda _cpu, _architecture: silent)
+    monkeypatch.setattr(doctor, "backends", lambda: {"silent": entry})
+    (state,) = doctor.backend_states()
+    assert (state.info, state.problem, silent.is_closed) == (None, "no counters", True)
 
 
 def test_the_self_test_measures_what_is_known() -> None:

@@ -14,9 +14,10 @@ from results.campaign.records import Outcome
 from results.campaign.store import Store
 from results.table import Footing, ResultRow, footing_lines, table_lines
 from runner.backend import lacks_nothing
+from runner.backends.registry import MachineChoice
 from runner.campaigns.campaign import Campaign, Tally
 from runner.campaigns.plan import NotSampled, make_plan
-from runner.campaigns.start import CampaignSetup, MachineChoice, on_machine
+from runner.campaigns.start import CampaignSetup, on_machine
 from runner.cli.process import guard, stop
 from runner.cli.process.guard import UsageError
 from runner.cli.support import output
