@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from inference.version import inference_version
 from results import sentences
 from results.campaign.records import Outcome
-from results.findings import Text
-from results.model import Characterization
 from runner.backend import lacks_nothing
+from runner.campaigns.concluded import concluded, skipped
 from runner.measuring.session import Limits, Session, StoreSource, Task
 
 if TYPE_CHECKING:
@@ -25,10 +24,11 @@ if TYPE_CHECKING:
 
     from inference.experiment import Procedure
     from results.campaign.store import Store
-    from results.model import Failure
+    from results.model import Characterization
     from runner.backend import Lacks
+    from runner.campaigns.concluded import Concluded
     from runner.campaigns.parallel import ProcessPlan
-    from runner.measuring.session import MeasuresRequests
+    from runner.measuring.session import MeasuresRequests, Progress
     from xed_convert.model import InstructionVariant
 
 Context = TypeVar("Context")
@@ -182,30 +182,27 @@ class Campaign(Generic[Context]):
         tally = self._tally = Tally(len(variants), len(variants) - len(todo))
         on_change(tally)
         reasons = {variant.key: skip_reason(variant, self._method, self._lacks) for variant in todo}
-        skipped = ((about(variant, skipped=reasons[variant.key]), ()) for variant in todo if reasons[variant.key])
+        left_out = (skipped(variant, reasons[variant.key]) for variant in todo if reasons[variant.key])
         possible = [variant for variant in todo if not reasons[variant.key]]
         measure = self._measure_in_processes if self._processes else self._measure
-        for result, requests in chain(skipped, measure(possible) if possible else ()):
-            if again and not self._store.has_measured(requests):
+        for one in chain(left_out, measure(possible) if possible else ()):
+            if again and not self._store.has_measured(one.requests):
                 tally.kept += 1
                 on_change(tally)
                 continue
-            self._store.conclude(result, requests, inference_version())
-            tally.count(result)
+            self._store.conclude(one.result, one.requests, inference_version())
+            tally.count(one.result)
             on_change(tally)
-            yield result
+            yield one.result
 
-    def _measure(self, variants: Sequence[InstructionVariant]) -> Iterator[tuple[Characterization, tuple[str, ...]]]:
-        """Yield the conclusion about each variant, and the ids of the requests that it is drawn from."""
+    def _measure(self, variants: Sequence[InstructionVariant]) -> Iterator[Concluded]:
+        """Yield the conclusion about each variant."""
         context = self._prepare(variants)
         by_name = {variant.key: variant for variant in variants}
         for outcome in self._session.run(self._tasks(variants, context)):
-            result = outcome.result or about(by_name[outcome.name], failures=(Text(str(outcome.error)),))
-            yield result, outcome.requests
+            yield concluded(by_name[outcome.name], outcome)
 
-    def _measure_in_processes(
-        self, variants: Sequence[InstructionVariant]
-    ) -> Iterator[tuple[Characterization, tuple[str, ...]]]:
+    def _measure_in_processes(self, variants: Sequence[InstructionVariant]) -> Iterator[Concluded]:
         """Do the same in several processes."""
         from inference.context import Context as MachineContext  # noqa: PLC0415 - needs what one process does not
         from runner.campaigns import parallel  # noqa: PLC0415 - needs what one process does not
@@ -213,13 +210,12 @@ class Campaign(Generic[Context]):
         assert self._processes is not None
         context: object = self._prepare(variants)
         assert isinstance(context, MachineContext)
-        by_name = {variant.key: variant for variant in variants}
-        for chunk in parallel.run(parallel.Order(self._processes, tuple(by_name), context.blocking, context.timed)):
+        keys = tuple(dict.fromkeys(variant.key for variant in variants))
+        for chunk in parallel.run(parallel.Order(self._processes, keys, context.blocking, context.timed)):
             self._store.add(chunk.samples)
             if self._tally:
                 self._tally.measured += len(chunk.samples)
-            for name, result, error, requests in chunk.results:
-                yield result or about(by_name[name], failures=(Text(error),)), requests
+            yield from chunk.results
 
     def _prepare(self, variants: Sequence[InstructionVariant]) -> Context:
         context = self._session.run_one(self._method.prepare(variants))
@@ -231,11 +227,6 @@ class Campaign(Generic[Context]):
         for variant in variants:
             yield Task(variant.key, self._method.characterize(variant, context))
 
-    def _progress(self, progress: object) -> None:
+    def _progress(self, progress: Progress) -> None:
         if self._tally is not None:
-            self._tally.measured = getattr(progress, "measured", 0)
-
-
-def about(variant: InstructionVariant, *, skipped: str = "", failures: tuple[Failure, ...] = ()) -> Characterization:
-    """Return a result without numbers."""
-    return Characterization(variant.key, variant.string, variant.iform, skipped=skipped, failures=failures)
+            self._tally.measured = progress.measured

@@ -20,6 +20,7 @@ from inference.characterizer import Characterizer
 from results.processes import sensible_processes
 from runner.backend import BackendError
 from runner.backends.registry import open_backend
+from runner.campaigns.concluded import concluded
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Limits, Session, Task, sample_of
 from xed_convert.catalogue.catalogue import Catalogue
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
     from inference.ports.blocking_instructions import BlockingSet
     from inference.ports.by_time.machine import TimedMachine
     from results.campaign.records import Sample
-    from results.model import Characterization, Measurement
+    from results.model import Measurement
+    from runner.campaigns.concluded import Concluded
 
 CHUNK = 16
 """Variants that a process characterizes between two answers. A stopped process loses no more."""
@@ -75,10 +77,10 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class WorkerResult:
-    """What a process found: samples, and per variant the conclusion (or the error's text) with its requests."""
+    """What a process found: samples, and what became of each variant."""
 
     samples: tuple[Sample, ...]
-    results: tuple[tuple[str, Characterization | None, str, tuple[str, ...]], ...]
+    results: tuple[Concluded, ...]
 
 
 @dataclass(slots=True)
@@ -116,14 +118,13 @@ class _Worker:
         measurer = Measurer(open_backend(plan.backend, architecture=plan.architecture, model=plan.model))
         memory = _Memory()
         session = Session(measurer, memory, Limits(keep_raw=False))
-        characterizer = Characterizer(catalogue, measurer.info.capabilities, thorough=order.plan.thorough)
+        characterizer = Characterizer(catalogue, measurer.info.capabilities, thorough=plan.thorough)
         return cls(catalogue, characterizer, characterizer.prepared(order.blocking, order.timed), session, memory)
 
     def work(self, keys: Sequence[str]) -> WorkerResult:
-        tasks = [Task(key, self.characterizer.characterize(self.catalogue.by_key(key), self.context)) for key in keys]
-        results = tuple(
-            (each.name, each.result, str(each.error or ""), each.requests) for each in self.session.run(tasks)
-        )
+        variants = {key: self.catalogue.by_key(key) for key in keys}
+        tasks = [Task(key, self.characterizer.characterize(one, self.context)) for key, one in variants.items()]
+        results = tuple(concluded(variants[each.name], each) for each in self.session.run(tasks))
         return WorkerResult(self.memory.take(), results)
 
 
