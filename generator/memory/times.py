@@ -112,8 +112,8 @@ class TimingCode:
     def _chain(
         self, kind: str, parameters: dict[str, str], body: Sequence[Line], setup: Sequence[Line] = ()
     ) -> TimesCase:
-        told = ", ".join(f"{name} {value}" for name, value in parameters.items())
-        return TimesCase(kind, tuple(parameters.items()), Microbenchmark(tuple(setup), tuple(body), f"{kind}: {told}"))
+        code = Microbenchmark(tuple(setup), tuple(body), _purpose(kind, parameters))
+        return TimesCase(kind, tuple(parameters.items()), code)
 
     def _latencies(self) -> Iterator[TimesCase]:
         for one in ADDRESSES:
@@ -140,41 +140,25 @@ class TimingCode:
 
     def _throughputs(self, known: Sequence[AccessInstructions]) -> Iterator[TimesCase]:
         for access in known:
-            for spacing in dict.fromkeys((0, access.size_bytes, LINE_BYTES)):
-                yield self._many("load throughput", access, spacing, 0, self._load)
-            for spacing in dict.fromkeys((0, access.size_bytes, LINE_BYTES)):
-                yield self._many("store throughput", access, spacing, FAR, self._store)
-            if access.size_bytes > 1:
-                for name, border in (("line", LINE_BYTES), ("page", PAGE_BYTES)):
-                    start = border - access.size_bytes // 2
-                    yield self._many("load throughput", access, 0, start, self._load, crossing=name)
-                    yield self._many("store throughput", access, 0, FAR + start, self._store, crossing=name)
+            sides = (("load throughput", 0, self._loads), ("store throughput", FAR, self._stores))
+            for kind, begin, make in sides:
+                for spacing in dict.fromkeys((0, access.size_bytes, LINE_BYTES)):
+                    lines = make(access, [begin + spacing * number for number in range(INSTANCES)])
+                    yield _many(kind, {"access": access.name, "bytes apart": str(spacing)}, lines)
+            for name, border in (("line", LINE_BYTES), ("page", PAGE_BYTES)) if access.size_bytes > 1 else ():
+                for kind, begin, make in sides:
+                    lines = make(access, [begin + border - access.size_bytes // 2] * INSTANCES)
+                    yield _many(kind, {"access": access.name, "crossing": name}, lines)
 
-    def _many(
-        self,
-        kind: str,
-        access: AccessInstructions,
-        spacing: int,
-        start: int,
-        make: Callable[[AccessInstructions, int, int], Line],
-        crossing: str = "",
-    ) -> TimesCase:
-        parameters = {"access": access.name, "bytes apart": str(spacing)}
-        if crossing:
-            parameters = {"access": access.name, "crossing": crossing}
-        lines = [make(access, start + spacing * number, number) for number in range(INSTANCES)]
-        told = ", ".join(f"{name} {value}" for name, value in parameters.items())
-        benchmark = Microbenchmark((), tuple(lines), f"{kind}: {told}", INSTANCES)
-        return TimesCase(kind, tuple(parameters.items()), benchmark, INSTANCES)
+    def _loads(self, access: AccessInstructions, offsets: Sequence[int]) -> list[Line]:
+        """Return loads from these places, in bytes from R14, to eight registers by turns."""
+        places = [MemoryAddress("R14", displacement=offset) for offset in offsets]
+        return [self._make(access.load, _other(access.loaded, n % 8), place) for n, place in enumerate(places)]
 
-    def _load(self, access: AccessInstructions, at: int, number: int) -> Line:
-        """Return a load to one of eight registers."""
-        place = MemoryAddress("R14", displacement=at)
-        return self._make(access.load, _other(access.loaded, number % 8), place)
-
-    def _store(self, access: AccessInstructions, at: int, number: int) -> Line:
-        del number
-        return access.store_line(self._instructions, MemoryAddress("R14", displacement=at))
+    def _stores(self, access: AccessInstructions, offsets: Sequence[int]) -> list[Line]:
+        """Return stores to these places, in bytes from R14."""
+        places = [MemoryAddress("R14", displacement=offset) for offset in offsets]
+        return [access.store_line(self._instructions, place) for place in places]
 
     def _streaming(self) -> Iterator[TimesCase]:
         """Yield non-temporal stores that fill line after line."""
@@ -229,6 +213,16 @@ class TimingCode:
         lines.append(self._make("MOV (R32, I32)", "EAX", (1 << active) - 1))
         lines.append(self._make("KMOVW (K, R32)", "K2", "EAX"))
         return tuple(lines)
+
+
+def _many(kind: str, parameters: dict[str, str], lines: Sequence[Line]) -> TimesCase:
+    """Return the case of independent instructions, of which one is timed."""
+    code = Microbenchmark((), tuple(lines), _purpose(kind, parameters), len(lines))
+    return TimesCase(kind, tuple(parameters.items()), code, len(lines))
+
+
+def _purpose(kind: str, parameters: dict[str, str]) -> str:
+    return f"{kind}: {', '.join(f'{name} {value}' for name, value in parameters.items())}"
 
 
 _GENERAL = {
