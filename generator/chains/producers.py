@@ -126,10 +126,10 @@ def _chain(pair: OperandPair, several: tuple[Produced, ...]) -> ProducedChain | 
     code = {name: made for name, some in rows.items() if (made := _code(pair, some, flags=flags))}
     if len(code) < 2:
         return None
-    setup = usual.setup + tuple(line for before, _, _ in code.values() for line in before)
+    setup = usual.setup + tuple(line for one in code.values() for line in one.setup)
     operands = tuple(one.operand for one in several)
-    alone = tuple(_alone(usual, setup, name, lines, keeps) for name, (_, lines, keeps) in code.items())
-    in_group = [lines for name, (_, lines, _) in code.items() if name != ZERO_MOV]
+    alone = tuple(_alone(usual, setup, name, one.lines, one.keeps_value) for name, one in code.items())
+    in_group = [one.lines for name, one in code.items() if name != ZERO_MOV]
     body = tuple(line for lines in in_group for line in (*lines, *usual.body))
     grouped = Microbenchmark(setup, body, f"{usual.purpose}, operands {_listed(operands)} produced in turn")
     return ProducedChain(operands, usual, alone, grouped, len(in_group))
@@ -138,11 +138,18 @@ def _chain(pair: OperandPair, several: tuple[Produced, ...]) -> ProducedChain | 
 ZERO_MOV = "zero_mov"
 """The producer that zero idioms are compared with; it tells nothing by itself."""
 
-_Code = tuple[tuple[Line, ...], tuple[Line, ...], bool]
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """One producer of several registers: what it needs before the copies, its lines, whether it keeps all values."""
+
+    setup: tuple[Line, ...]
+    lines: tuple[Line, ...]
+    keeps_value: bool
 
 
 def _code(pair: OperandPair, rows: list[tuple[Producer, Produced]], *, flags: bool) -> _Code | None:
-    """Return setup and code of one producer of several registers, and whether it keeps their values.
+    """Return the code of one producer of several registers.
 
     None: an instruction is missing, or it writes flags which the chain must not have written.
     """
@@ -154,7 +161,7 @@ def _code(pair: OperandPair, rows: list[tuple[Producer, Produced]], *, flags: bo
         lines = [line for row, one in rows for line in row.lines(instructions, one.tokens)]
     except (UopscopeError, LookupError):
         return None
-    return tuple(setup), tuple(lines), all(row.keeps_value for row, _ in rows)
+    return _Code(tuple(setup), tuple(lines), all(row.keeps_value for row, _ in rows))
 
 
 def _alone(usual: Microbenchmark, setup: tuple[Line, ...], name: str, lines: tuple[Line, ...], keeps: bool) -> Alone:
