@@ -23,6 +23,9 @@ BY_TIME = "ports_by_time"
 """This attribute marks ports that were found by time alone. They may have made-up names (r0, r1 ...), not the vendor's.
 """
 
+ELIMINATED = "eliminated_percent"
+"""This attribute is the share of instances, in percent, that rename eliminates, where counters show that it does."""
+
 
 @dataclass
 class ConclusionBuilder:
@@ -116,6 +119,12 @@ class ConclusionBuilder:
     def plain(self) -> FormResult:
         """What is known of the plain form."""
         return self.forms[Form.PLAIN]
+
+    @property
+    def is_eliminated(self) -> bool:
+        """Whether rename eliminates instances of the plain form, some or all of them."""
+        ports = self.plain.ports
+        return ELIMINATED in self.attributes or (ports is not None and not ports.total)
 
     def note_throughput(self, search: Search) -> None:
         """Note the sequences of a search, their least times, and what the ports of the form allow."""

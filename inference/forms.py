@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from generator.operands.allocation import has_plain_address
 from generator.operands.values import ValueKind, kinds_of
 from generator.sequences.throughput import LENGTHS, ThroughputFactory, same_register_operands
+from inference.builder import ELIMINATED
 from inference.experiment import Procedure, Want
 from inference.port_usage import infer_form, measure_prologues
 from inference.ports.alone.isolation import isolated_of
@@ -68,7 +69,7 @@ def measure_plain(found: ConclusionBuilder, context: Context) -> Procedure[None]
     if search.unrolled and context.counts_ports:
         conclusion = yield from infer_form(found, search, context)
         bound = throughput_of(conclusion.usage) if conclusion.usage is not None else None
-        always = "eliminated_percent" not in found.attributes and kinds[0] is kinds[-1]
+        always = ELIMINATED not in found.attributes and kinds[0] is kinds[-1]
         search.floor = (conclusion.least if bound is None else bound) if always else Fraction(0)
     if kinds[0] is not kinds[-1]:
         search = Search(factory, kinds[0], balanced=context.loops_only)

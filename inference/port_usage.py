@@ -14,6 +14,7 @@ from generator.microbenchmark import Microbenchmark
 from generator.operands.values import values_of
 from generator.sequences.blocking import Combiner, kind_of
 from generator.sequences.throughput import LENGTHS, ThroughputFactory
+from inference.builder import ELIMINATED
 from inference.experiment import Procedure, Request, Want
 from inference.ports.alone.isolation import is_integral, isolated_of, name_ports
 from inference.ports.alone.load_balance import evenly_loaded
@@ -152,7 +153,7 @@ def _ports(found: ConclusionBuilder, search: Search, context: Context) -> Proced
     isolated = isolated_of(first.measured, context.layout)
     share = eliminated_share(isolated, first.per_instruction("uops_retire_slots"), found.variant)
     if share is not None:
-        name = f"eliminated_percent{search.form.suffix}"
+        name = f"{ELIMINATED}{search.form.suffix}"
         found.attributes[name] = round(share * 100)
         found.derivations.append(Derivation(name, (Elimination(1 - share),), (first.measured.request.benchmark.id,)))
         found.uops = int(share < 1) if search.form is Form.PLAIN else found.uops

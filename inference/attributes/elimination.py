@@ -62,8 +62,7 @@ def measure_elimination(found: ConclusionBuilder, context: Context) -> Procedure
     result = next(o for o in variant.operands if o.explicit)
     wide = (result.width_bits or 0) >= WIDE and register_class(result.registers[0]) in FILES
     counts = EXECUTED in context.counters
-    seen = "eliminated_percent" in found.attributes or (found.plain.ports is not None and not found.plain.ports.total)
-    if not wide or (counts and not seen) or variant.cpl == 0:
+    if not wide or (counts and not found.is_eliminated) or variant.cpl == 0:
         return
     factory = MoveFactory(context.instructions, variant)
     if not factory.has_pair:

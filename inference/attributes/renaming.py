@@ -91,10 +91,7 @@ def _divided(found: ConclusionBuilder, form: Form) -> int:
 
 def measure_move(found: ConclusionBuilder, context: Context) -> Procedure[None]:
     """Count the µops of a move of a register to itself, if other moves are eliminated at rename."""
-    eliminated = "eliminated_percent" in found.attributes or (
-        found.plain.ports is not None and not found.plain.ports.total
-    )
-    if EXECUTED not in context.counters or not eliminated or not is_move(found.variant):
+    if EXECUTED not in context.counters or not found.is_eliminated or not is_move(found.variant):
         return
     factory = ThroughputFactory(context.instructions, found.variant)
     try:
