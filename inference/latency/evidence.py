@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from generator.chains.chain import Chain
     from generator.chains.plan import OperandPair
+    from results.model import Failure
 
 HALF = Fraction(1, 2)
 """Cycles. Latencies are whole numbers of cycles: smaller differences are noise, and larger ones are not."""
@@ -107,6 +108,24 @@ class Evidence:
     def fractional(self) -> bool:
         """Whether the latency is so far off an integer that a chain of this length cannot show it by noise alone."""
         return self.off_whole > NEAR + self.cycles * NEAR_SHARE
+
+
+@dataclass(slots=True)
+class PairEvidence:
+    """The chains of a pair that were measured so far, and why another one was not (None: all were)."""
+
+    pair: OperandPair
+    found: list[Evidence] = field(default_factory=list)
+    problem: Failure | None = None
+
+    def best(self, drift: Fraction) -> Evidence:
+        """Return the evidence that counts, of one at least; see `best_of`."""
+        return best_of(self.found, drift)
+
+    @property
+    def independent(self) -> bool:
+        """Whether a chain shows that there is no dependency."""
+        return any(one.independent for one in self.found)
 
 
 def is_unsteady(cycles: Fraction, spread: Fraction) -> bool:

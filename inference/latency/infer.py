@@ -24,7 +24,7 @@ from generator.chains.links import GPR_NODES, VECTOR_NODES, restoring
 from generator.chains.links import pads as pad_links
 from generator.operands.values import ValueKind
 from inference.latency.conclusions import conclude, derivations, key_of, merge_flags
-from inference.latency.evidence import HALF, Attempt, Evidence, best_of, drift_seen, is_unsteady
+from inference.latency.evidence import HALF, Attempt, Evidence, PairEvidence, drift_seen, is_unsteady
 from results.findings import Code, LinksMissing, NoLatency, NotGenerated, NotPlanned, NotRun
 from xed_convert.errors import UopscopeError
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from generator.chains.links import Link, Route
     from generator.chains.plan import LatencyPlan, OperandPair
     from inference.calibration import Calibrations
-    from inference.experiment import Measured, Procedure, Request
-    from results.model import Derivation, Failure, LatencyResult
+    from inference.experiment import Measured, Procedure
+    from results.model import Derivation, LatencyResult
 
 RESTORABLE = GPR_NODES | VECTOR_NODES
 """Register files in which links can give a register its first value again."""
@@ -101,13 +101,21 @@ def infer_latencies(
         width = yield from calibrations.need_width()
         uops = max(1, floor(width * max(limits.values(), default=Fraction(0))))
     probe = _ChainProbe(calibrations, limits, pace, uops, counted=counted)
-    evidence, failures = yield from probe.run(pairs)
-    yield from probe.compare([(pair, found) for pair, found in evidence if found])
-    drift = drift_seen((one for _, found in evidence for one in found), calibrations.off)
-    evidence, off = _with_own_chains(evidence, drift), max(drift, calibrations.off)
-    chosen = [conclude(pair, found, calibrations.times, drift, off) for pair, found in evidence if found]
+    evidence = yield from probe.run(pairs)
+    failures = dict.fromkeys(NoLatency(key_of(one.pair), one.problem) for one in evidence if not one.found)
+    measured = [one for one in evidence if one.found]
+    yield from probe.compare(measured)
+    drift = _drift(measured, calibrations)
+    _judge_by_own_chains(measured, drift)
+    off = max(drift, calibrations.off)
+    chosen = [conclude(one.pair, one.found, calibrations.times, drift, off) for one in measured]
     latencies = merge_flags([result for result, _ in chosen if result is not None])
     return LatencyOutcome(tuple(latencies), tuple(failures), tuple(derivations(latencies, chosen)), tuple(left_out))
+
+
+def _drift(evidence: Iterable[PairEvidence], calibrations: Calibrations) -> Fraction:
+    """Return the share by which the clock seems to be off, from all chains of a variant."""
+    return drift_seen((one for each in evidence for one in each.found), calibrations.off)
 
 
 def _links_of(pairs: Iterable[OperandPair]) -> list[str]:
@@ -160,45 +168,43 @@ class _ChainProbe:
         self.uops, self.counted = uops, counted
         self._calibrations, self._request = calibrations, calibrations.request
 
-    def run(
-        self, pairs: Sequence[OperandPair]
-    ) -> Procedure[tuple[list[tuple[OperandPair, list[Evidence]]], list[NoLatency]]]:
-        """Return the evidence for each pair, and why there is none for the others."""
-        evidence: dict[int, list[Evidence]] = {id(pair): [] for pair in pairs}
-        problems: dict[int, Failure] = {}
-        attempts = [attempt for pair in pairs for attempt in self._first(pair, problems)]
+    def run(self, pairs: Sequence[OperandPair]) -> Procedure[list[PairEvidence]]:
+        """Return the evidence for each pair, or why there is none."""
+        evidence = {id(pair): PairEvidence(pair) for pair in pairs}
+        attempts = [attempt for own in evidence.values() for attempt in self._first(own)]
         for _ in range(ROUNDS):
             if not attempts:
                 break
             answers = yield [self._request(attempt.chain.benchmark) for attempt in attempts]
             again: dict[tuple[int, str, int], Attempt] = {}
             for attempt, measured in zip(attempts, answers, strict=True):
+                own = evidence[id(attempt.pair)]
                 if not measured.ok:
-                    problems[id(attempt.pair)] = NotRun(Code.CHAIN, measured.status, measured.detail)
+                    own.problem = NotRun(Code.CHAIN, measured.status, measured.detail)
                     continue
                 found = self._evaluate(attempt, measured)
-                evidence[id(attempt.pair)].append(found)
+                own.found.append(found)
                 for longer in self._longer(found):
                     again[id(longer.pair), longer.chain.route.name, longer.chain.pads] = longer
             attempts = list(again.values())
-        failures = [NoLatency(key_of(pair), problems.get(id(pair))) for pair in pairs if not evidence[id(pair)]]
-        return [(pair, evidence[id(pair)]) for pair in pairs], list(dict.fromkeys(failures))
+        return list(evidence.values())
 
-    def _first(self, pair: OperandPair, problems: dict[int, Failure]) -> list[Attempt]:
+    def _first(self, own: PairEvidence) -> list[Attempt]:
         """Return the first chains of a pair: its own if it closes one by itself, else those of all routes.
 
         Routes with inexact links only give upper bounds. They are left out if there are others.
         """
+        pair = own.pair
         candidates: list[Route | None] = [None] if pair.direct else list(self._known(pair.routes) or pair.routes)
         attempts = []
         for route in candidates:
             if route and not self._available(route):
-                problems[id(pair)] = LinksMissing(route.name)
+                own.problem = LinksMissing(route.name)
                 continue
             try:
                 attempts.append(Attempt(pair, pair.chain(route)))
             except (UopscopeError, LookupError) as error:
-                problems[id(pair)] = NotGenerated(str(error))
+                own.problem = NotGenerated(str(error))
         exact = [attempt for attempt in attempts if attempt.chain.isolated]
         return exact or attempts
 
@@ -298,40 +304,32 @@ class _ChainProbe:
         count = floor((2 * bound - own * (1 - MARGIN)) / gain) + 2
         return min(max(MORE_PADS, count), MOST_PADS)
 
-    def compare(self, evidence: Sequence[tuple[OperandPair, list[Evidence]]]) -> Procedure[None]:
+    def compare(self, evidence: Sequence[PairEvidence]) -> Procedure[None]:
         """If it is not sure what limits a chain, measure a longer one, or the same code without a chain.
 
         Other µops may have kept the ports of the chain busy. In a longer chain they have time to wait. If there is no
         longer chain, or if a latency seems to be 0, the same code is measured with the chain cut. If that is not
         faster, the chain may not set the time: the latency is an upper bound, and longer chains are measured.
         """
-        cut: list[tuple[list[Evidence], Evidence]] = []
-        requests: list[Request] = []
-        drift = drift_seen((one for _, found in evidence for one in found), self._calibrations.off)
+        drift = _drift(evidence, self._calibrations)
         yield from self._ask_swapped(evidence, drift)
-        yield from self._ask_longer([(found, best_of(found, drift)) for _, found in evidence])
-        for pair, found in evidence:
-            best = best_of(found, drift)
-            unsure = best.latency < HALF or (self._contended(best) and not _came_out_longer(best, found))
-            if not unsure or not best.exact or any(one.independent for one in found):
-                continue
-            try:
-                chain = pair.chain(best.chain.route if best.chain.route.links else None, best.chain.pads, cut=True)
-            except (UopscopeError, LookupError):
-                continue
-            cut.append((found, best))
-            requests.append(self._request(chain.benchmark))
-        if not requests:
-            return
-        answers = yield requests
-        for (found, best), measured in zip(cut, answers, strict=True):
+        yield from self._ask_longer(evidence, drift)
+        unsure = [(own, best) for own in evidence if self._is_unsure(own, best := own.best(drift))]
+        cut = [(own, best, chain) for own, best in unsure if (chain := _cut_chain(best)) is not None]
+        answers = (yield [self._request(chain.benchmark) for *_, chain in cut]) if cut else []
+        for (own, best, _), measured in zip(cut, answers, strict=True):
             if measured.ok and measured.cycles >= best.cycles * (1 - MARGIN):
-                found[:] = [replace(one, exact=False, limited=True) for one in found]
-                yield from self._lengthen(found, replace(best, limited=True))
-            elif best.latency >= SURE and self._contended(best) and not _came_out_longer(best, found):
-                found[:] = [replace(one, exact=False) for one in found]
+                own.found = [replace(one, exact=False, limited=True) for one in own.found]
+                yield from self._lengthen(own, replace(best, limited=True))
+            elif best.latency >= SURE and self._contended(best) and not _came_out_longer(best, own.found):
+                own.found = [replace(one, exact=False) for one in own.found]
 
-    def _ask_swapped(self, evidence: Sequence[tuple[OperandPair, list[Evidence]]], drift: Fraction) -> Procedure[None]:
+    def _is_unsure(self, own: PairEvidence, best: Evidence) -> bool:
+        """Whether it is not sure that the chain sets the time of the best evidence."""
+        unsure = best.latency < HALF or (self._contended(best) and not _came_out_longer(best, own.found))
+        return unsure and best.exact and not own.independent
+
+    def _ask_swapped(self, evidence: Sequence[PairEvidence], drift: Fraction) -> Procedure[None]:
         """Look again at chains that take longer than the same register in all operands.
 
         Either the same register is quicker, or links add a bypass delay: on a Zen 5 VADDPD takes 3 cycles before VORPS,
@@ -339,53 +337,55 @@ class _ChainProbe:
         cycle each, whatever their length, if a core binds µops to ports at dispatch. If that explains the difference,
         and there is no chain of swapped operands, the latency is an upper bound.
         """
-        judged = [(pair, found, best_of(found, drift)) for pair, found in evidence]
-        own = {
-            pair.destination.operand: best.latency
-            for pair, _, best in judged
-            if pair.same_register and not best.independent
+        judged = [(own, own.best(drift)) for own in evidence]
+        same_register = {
+            own.pair.destination.operand: best.latency
+            for own, best in judged
+            if own.pair.same_register and not best.independent
         }
         slower = [
-            (pair, found)
-            for pair, found, best in judged
-            if not pair.same_register
+            own
+            for own, best in judged
+            if not own.pair.same_register
             and best.exact
             and best.chain.links
-            and own.get(pair.destination.operand, best.latency) < best.latency - HALF
-            and all(one.chain.instances == 1 for one in found)
+            and same_register.get(own.pair.destination.operand, best.latency) < best.latency - HALF
+            and all(one.chain.instances == 1 for one in own.found)
         ]
-        yield from self._add([(found, attempt) for pair, found in slower for attempt in _swapped(pair)])
-        for pair, found in slower:
-            quicker = own[pair.destination.operand]
-            if all(one.chain.instances == 1 for one in found):
-                found[:] = [
-                    replace(one, exact=one.exact and one.latency - one.chain.breakers > quicker + HALF) for one in found
+        yield from self._add([(own, attempt) for own in slower for attempt in _swapped(own.pair)])
+        for own in slower:
+            quicker = same_register[own.pair.destination.operand]
+            if all(one.chain.instances == 1 for one in own.found):
+                own.found = [
+                    replace(one, exact=one.exact and one.latency - one.chain.breakers > quicker + HALF)
+                    for one in own.found
                 ]
 
-    def _add(self, asked: Sequence[tuple[list[Evidence], Attempt]]) -> Procedure[None]:
+    def _add(self, asked: Sequence[tuple[PairEvidence, Attempt]]) -> Procedure[None]:
         """Measure chains, and add what follows to the evidence of their pairs."""
         answers = (yield [self._request(attempt.chain.benchmark) for _, attempt in asked]) if asked else []
-        for (found, attempt), measured in zip(asked, answers, strict=True):
+        for (own, attempt), measured in zip(asked, answers, strict=True):
             if measured.ok:
-                found.append(self._evaluate(attempt, measured))
+                own.found.append(self._evaluate(attempt, measured))
 
-    def _ask_longer(self, evidence: Sequence[tuple[list[Evidence], Evidence]]) -> Procedure[None]:
+    def _ask_longer(self, evidence: Sequence[PairEvidence], drift: Fraction) -> Procedure[None]:
         """Add the evidence of longer chains to each pair whose best chain other µops may have delayed."""
-        asked: list[tuple[list[Evidence], Attempt]] = []
-        for found, best in evidence:
+        asked: list[tuple[PairEvidence, Attempt]] = []
+        for own in evidence:
+            best = own.best(drift)
             delayed = self._contended(best) or self._delayed(best)
-            if best.exact and not best.chain.pads and delayed and not any(x.independent for x in found):
-                asked += [(found, attempt) for attempt in self._with_pads(best)]
+            if best.exact and not best.chain.pads and delayed and not own.independent:
+                asked += [(own, attempt) for attempt in self._with_pads(best)]
         yield from self._add(asked)
 
-    def _lengthen(self, found: list[Evidence], limited: Evidence) -> Procedure[None]:
+    def _lengthen(self, own: PairEvidence, limited: Evidence) -> Procedure[None]:
         """Add the evidence of longer chains to one that turned out to be limited by throughput."""
         attempts = self._longer(limited) if limited.latency >= HALF else []
         answers = (yield [self._request(attempt.chain.benchmark) for attempt in attempts]) if attempts else []
         for attempt, measured in zip(attempts, answers, strict=True):
             if measured.ok:
                 one = self._evaluate(attempt, measured)
-                found.append(replace(one, exact=one.exact and not self._contended(one)))
+                own.found.append(replace(one, exact=one.exact and not self._contended(one)))
 
     def _contended(self, found: Evidence) -> bool:
         """Whether port contention may set the time: all parts and breakers together would take as long on one port."""
@@ -419,21 +419,24 @@ def _came_out_longer(best: Evidence, found: Sequence[Evidence]) -> bool:
     return any(one.exact and one.chain.pads > 0 and abs(one.latency - best.latency) < HALF for one in found)
 
 
-def _with_own_chains(
-    evidence: Sequence[tuple[OperandPair, list[Evidence]]], drift: Fraction
-) -> list[tuple[OperandPair, list[Evidence]]]:
-    """Return the evidence with chains of swapped operands made exact where the destination's own chain is quicker.
+def _cut_chain(best: Evidence) -> Chain | None:
+    """Return the chain of an evidence with its destination overwritten (None: nothing overwrites it)."""
+    chain = best.chain
+    try:
+        return best.pair.chain(chain.route if chain.route.links else None, chain.pads, cut=True)
+    except (UopscopeError, LookupError):
+        return None
+
+
+def _judge_by_own_chains(evidence: Sequence[PairEvidence], drift: Fraction) -> None:
+    """Make chains of swapped operands exact where the destination's own chain is quicker.
 
     ADDSD XMM0, XMM1; ADDSD XMM1, XMM0 takes twice the latency 2 → 1, or once that of 1 → 1 if that is longer.
     """
-    own: dict[str, Fraction] = {}
-    for pair, found in evidence:
-        if found and pair.direct and not pair.same_register and (best := best_of(found, drift)).exact:
-            own[pair.source.resource] = best.latency
-    return [
-        (pair, [replace(one, exact=True) if _shown_by_swapping(one, own) else one for one in found])
-        for pair, found in evidence
-    ]
+    direct = [one for one in evidence if one.pair.direct and not one.pair.same_register]
+    own = {one.pair.source.resource: best.latency for one in direct if (best := one.best(drift)).exact}
+    for each in evidence:
+        each.found = [replace(one, exact=True) if _shown_by_swapping(one, own) else one for one in each.found]
 
 
 def _shown_by_swapping(one: Evidence, own: Mapping[str, Fraction]) -> bool:
