@@ -111,6 +111,13 @@ class ConclusionBuilder:
         if conclusion.failure is not None:
             self.failures.append(NoPorts(Form.PLAIN, conclusion.failure))
 
+    def further_uops(self, code: Measured, other: Measured) -> Fraction | None:
+        """Return the µops that a copy of some code executes beyond other code and the variant (None: not counted)."""
+        counts = [one.values.get("uops_executed") for one in (code, other)]
+        if self.uops is None or counts[0] is None or counts[1] is None:
+            return None
+        return counts[0] - counts[1] - self.uops
+
     def _put(self, form: Form, **known: PortUsage | Throughput | None) -> None:
         """Add facts about a form."""
         self.forms[form] = replace(self.forms.get(form, FormResult()), **known)  # type: ignore[arg-type]

@@ -55,26 +55,17 @@ def measure_flags(found: ConclusionBuilder, context: Context) -> Procedure[None]
     want = Want.ALL if counts else Want.CYCLES
     requests = [Request(one, want) for one in (code.whole, code.both, code.own) if one is not None]
     whole, *merged, own = yield requests
-    if not (whole.ok and own.ok) or found.fastest.cycles >= whole.cycles * WAITS:
+    if not all(one.ok for one in (whole, *merged, own)) or found.fastest.cycles >= whole.cycles * WAITS:
         return
     apart = own.cycles < whole.cycles * WAITS
-    ids = tuple(one.benchmark.id for one in requests)
-    if code.both is None:
-        found.attributes[APART] = int(apart)
-        step = PartialFlagsTime(whole.cycles, None, own.cycles, None, apart)
-        found.derivations.append(Derivation(APART, (step,), ids))
-        return
-    (both,) = merged
-    if not both.ok:
-        return
-    cycles = both.cycles - whole.cycles
-    uops = None
-    if found.uops is not None and not code.fresh and EXECUTED in both.values and EXECUTED in whole.values:
-        uops = both.values[EXECUTED] - whole.values[EXECUTED] - found.uops
     found.attributes[APART] = int(apart)
-    if abs(cycles - round(cycles)) <= CLOSE and round(cycles) >= 0:
-        found.attributes[MERGE] = round(cycles)
-    if (more := rounded_count(uops)) is not None and more >= 0:
-        found.attributes[MERGE_UOPS] = more
-    step = PartialFlagsTime(whole.cycles, both.cycles, own.cycles, uops, apart)
-    found.derivations.append(Derivation(APART, (step,), ids))
+    both, uops = merged[0] if merged else None, None
+    if both is not None:
+        cycles = both.cycles - whole.cycles
+        if abs(cycles - round(cycles)) <= CLOSE and round(cycles) >= 0:
+            found.attributes[MERGE] = round(cycles)
+        uops = None if code.fresh else found.further_uops(both, whole)
+        if (more := rounded_count(uops)) is not None and more >= 0:
+            found.attributes[MERGE_UOPS] = more
+    step = PartialFlagsTime(whole.cycles, both.cycles if both else None, own.cycles, uops, apart)
+    found.derivations.append(Derivation(APART, (step,), tuple(one.benchmark.id for one in requests)))

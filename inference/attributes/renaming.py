@@ -142,9 +142,7 @@ def _measure_part(
     written, whole = yield [both, read]
     if not written.ok or not whole.ok or WAITS <= alone.cycles < 1 - NEAR:
         return
-    uops = None
-    if found.uops is not None and EXECUTED in written.values and EXECUTED in whole.values:
-        uops = written.values[EXECUTED] - whole.values[EXECUTED] - found.uops
+    uops = found.further_uops(written, whole)
     more = rounded_count(uops)
     apart = _is_apart(found, alone.cycles, more)
     cycles = written.cycles - whole.cycles
