@@ -303,8 +303,9 @@ def create_from(model: Path, architecture: str | None = None) -> SimBackend:
     base, *options = name.split(":")
     try:
         machine = machine_of(read_machine(model, base))
-        if not set(options) <= set(OPTIONS):
-            raise UnknownNameError.of("option", options[0], OPTIONS)
+        for option in options:
+            if option not in OPTIONS:
+                raise UnknownNameError.of("option", option, OPTIONS)
         _refuse_contradictions(name, options)
         machine = _with_options(machine, options)
         return SimBackend(machine, Catalogue.load(), hide_counters=hidden, table=table)

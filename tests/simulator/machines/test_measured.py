@@ -108,7 +108,8 @@ def test_the_file_is_named_where_the_numbers_come_from() -> None:
     ("name", "architecture", "message"),
     [
         ("sim", "SKL", "no measurements of SKL"),
-        ("sim", "HSW:wide", "wide"),
+        ("sim", "HSW:wide", "no option 'wide'"),
+        ("sim", "HSW:memory:wide", "no option 'wide'"),
         ("tsc", None, "simulates no file"),
         ("auto", None, "--model"),
     ],
