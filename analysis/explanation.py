@@ -11,7 +11,9 @@ from analysis.paths import all_carried, critical_path, loop_carried
 from analysis.simulation.changes import MOST_INSTRUCTIONS, faster_ways
 from analysis.simulation.study import MOST_EXPLAINED
 from analysis.whatif import what_ifs
+from results.machine.graph import KnownShare
 from results.model import PortUsage
+from results.text import CERTAIN, UNKNOWN, by_time_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,6 +123,20 @@ class PredictionFacts:
         return found
 
     @cached_property
+    def port_notes(self) -> list[str]:
+        """What the ports of the instructions mean where they were not counted, in words."""
+        known = [item for item in self.bounds.block.items if item.known]
+        extents = [item.knowledge.ports for item in known]
+        by_time = [item for item in known if item.knowledge.by_time and item.knowledge.ports is not KnownShare.NONE]
+        found = [by_time_text(port_usage(item, self.machine) for item in by_time)] if by_time else []
+        if KnownShare.SOME in extents:
+            found.append(CERTAIN)
+        if missing := extents.count(KnownShare.NONE):
+            of = "1 instruction" if missing == 1 else f"{missing} instructions"
+            found.append(f"{UNKNOWN} under ports: those of {of} are not known; {UNPORTED}")
+        return found
+
+    @cached_property
     def on_path(self) -> set[int]:
         """The positions of the instructions on the critical path."""
         return set(self.positions(self.path.nodes))
@@ -146,6 +162,19 @@ class PredictionFacts:
         return self.lines[position] if position < len(self.lines) else None
 
 
+UNPORTED = "only a measured throughput counts there (of jumps nothing), and no port: the real time may be longer"
+"""What unknown ports mean for a prediction."""
+
+
+def ports_text(item: Item, machine: MachineModel) -> str:
+    """Return the ports of an instruction: `1*p06`, with `+?` if there may be more, `?` if unknown, `-` if none."""
+    extent = item.knowledge.ports
+    if extent is KnownShare.NONE:
+        return UNKNOWN
+    usage = str(port_usage(item, machine)) or "-"
+    return usage if extent is KnownShare.ALL else f"{usage}+{UNKNOWN}"
+
+
 def port_usage(item: Item, machine: MachineModel) -> PortUsage:
     """Return the µops of an instruction by their ports."""
     names = machine.parameters.port_names
@@ -158,12 +187,16 @@ def port_usage(item: Item, machine: MachineModel) -> PortUsage:
 
 
 def latencies(item: Item) -> list[int]:
-    """Return the core cycles from each register or flag that is read to each that is written."""
+    """Return the core cycles from each register or flag that is read to each that is written, none if not known."""
+    if not item.knowledge.latency:
+        return []
     return [cycles for output in item.effects.outputs if output.names for _, cycles in output.waits]
 
 
 def latency_text(item: Item) -> str:
     """Return the cycles between what is read and what is written, as a range."""
+    if not item.knowledge.latency:
+        return UNKNOWN
     found = latencies(item)
     if not found:
         return "-"

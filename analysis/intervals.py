@@ -3,7 +3,7 @@
 - **Latencies that are upper bounds** may be as short as a cycle. The low end is a prediction with all of them so short.
 - **Ports that are not known**: the prediction takes the measured throughput of each such instruction as a resource of
   its own. At the high end all of them share one resource, so their throughputs add up.
-- **Unknown instructions** may take any time: there is no high end.
+- **Unknown instructions**, and those without a known latency, may take any time: there is no high end.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from analysis.block.code import Block
+
+
+UNKNOWN = "instructions are not known"
+UNTIMED = "latencies are not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +43,12 @@ def interval_of(block: Block, cycles: Fraction, shortest: Callable[[], Fraction]
     low, high = min(cycles, shortest()), cycles
     if low < cycles:
         reasons.append("latencies are upper bounds")
-    unported = [item for item in block.items if item.known and item.effects.occupies and not item.effects.port_masks]
+    unported = [item for item in block.items if item.effects.occupies and not item.effects.port_masks]
     together = sum((item.effects.occupies for item in unported), Fraction(0))
     if together > high:
         high = together
         reasons.append("ports are not known")
-    if block.unknown:
-        return Interval(low, None, (*reasons, "instructions are not known"))
+    missing = [what for what, items in ((UNKNOWN, block.unknown), (UNTIMED, block.untimed)) if items]
+    if missing:
+        return Interval(low, None, (*reasons, *missing))
     return Interval(low, high, tuple(reasons)) if reasons else None

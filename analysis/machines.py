@@ -2,7 +2,7 @@
 
 Without a file, shipped measurements of a CPU of that name come first, then a model of LLVM's (`simulator/models/`).
 LLVM's models lack the front end, micro-fusion, the stack engine and store forwarding. The constants of the core and
-the usual rules of decoding stand in (`completed`).
+the usual rules of decoding stand in (`completed`). Their placeholders are left out.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _opened(architecture: str, data: Path | None) -> MachineModel:
     if name in measured:
         return machine_of(read_machine(shipped_database(), name))
     if name in shipped.names():
-        return completed(shipped.load_machine(name), core_of(name))
+        return completed(shipped.load_machine(name, placeholders=False), core_of(name))
     raise AnalysisError(
         f"nothing is shipped about a CPU {architecture!r}",
         hint=f"--arch: {', '.join(known())}; or --data FILE, an instructions.xml",

@@ -13,8 +13,7 @@ from rich.text import Text
 from results import sentences
 from results.findings import certain_ports, is_by_time
 from results.model import SPECIAL_FORMS, Form
-from results.model import is_by_time as has_made_up_name
-from results.text import cycles_text, latencies_text, machine_text, taken_text
+from results.text import CERTAIN, UNKNOWN, by_time_text, cycles_text, latencies_text, machine_text, taken_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from results.model import Characterization, PortUsage, Provenance
     from xed_convert.model import InstructionVariant
 
-UNKNOWN = "?"
 NOTHING = "-"
 FAILED = "✗"
 NAMED_AT_MOST = 8
@@ -64,9 +62,6 @@ RIGHT = {1, 3, 4, 5}
 """Columns of numbers."""
 
 GAP = "  "
-CERTAIN = f"+{UNKNOWN} behind ports: there may be further µops, whose ports are not known"
-BY_TIME = "ports were inferred by time alone: counts are cycles that a port is occupied, and no µops"
-NAMES = "r0, r1 ... are ports whose published names are not known"
 
 
 def table_lines(rows: Sequence[ResultRow], width: int) -> Iterator[Text]:
@@ -133,7 +128,8 @@ def footing_lines(rows: Sequence[ResultRow], footing: Footing) -> Iterator[Text]
     if any(result.ports is None and certain_ports(result.failures).total for result in results):
         yield Text(CERTAIN, style="dim")
     if any(map(is_by_time, results)):
-        yield Text(f"{BY_TIME}; {NAMES}" if _has_made_up_names(results) else BY_TIME, style="dim")
+        shown = (result.ports or certain_ports(result.failures) for result in results)
+        yield Text(by_time_text(shown), style="dim")
     yield Text(machine_text(footing.provenance))
     for caveat in footing.provenance.caveats:
         yield Text(f"  {caveat}", style="dim")
@@ -229,12 +225,6 @@ def _has_unknown(result: Characterization) -> bool:
     throughput = result.throughput
     numbers = (result.uops, result.ports, throughput.unrolled, throughput.loop, throughput.ports)
     return not result.skipped and any(number is None for number in numbers)
-
-
-def _has_made_up_names(results: Iterable[Characterization]) -> bool:
-    """Whether any port that is shown has a name that inference by time gave it."""
-    usages = (result.ports or certain_ports(result.failures) for result in results)
-    return any(has_made_up_name(port) for usage in usages for ports in usage.uops for port in ports)
 
 
 def _by_reason(results: Iterable[Characterization]) -> Mapping[str, list[str]]:

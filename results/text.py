@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from results.model import LatencyPart
+from results.model import is_by_time as has_made_up_name
 from results.whole_cycles import NEAR_WHOLE, whole_cycles
 from xed_convert.model import OperandKind
 
@@ -13,8 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from fractions import Fraction
 
-    from results.model import LatencyKey, LatencyResult, Provenance
+    from results.model import LatencyKey, LatencyResult, PortUsage, Provenance
     from xed_convert.model import InstructionVariant
+
+UNKNOWN = "?"
+CERTAIN = f"+{UNKNOWN} behind ports: there may be further µops, whose ports are not known"
+BY_TIME = "ports were inferred by time alone: counts are cycles that a port is occupied, and no µops"
+NAMES = "r0, r1 ... are ports whose published names are not known"
 
 PART_NAMES = {
     LatencyPart.NONE: "",
@@ -22,6 +28,12 @@ PART_NAMES = {
     LatencyPart.ADDRESS_INDEX: " index",
     LatencyPart.MEMORY: " mem",
 }
+
+
+def by_time_text(usages: Iterable[PortUsage]) -> str:
+    """Say what port usages mean that were inferred by time alone, and what the names in them stand for."""
+    made_up = any(has_made_up_name(port) for usage in usages for ports in usage.uops for port in ports)
+    return f"{BY_TIME}; {NAMES}" if made_up else BY_TIME
 
 
 def cycles_text(cycles: Fraction) -> str:

@@ -1,7 +1,7 @@
 """The instructions of a block, as a machine executes them.
 
-Instructions that the machine's file lacks stay in the block: they take an issue slot, have no µops on ports and pass on
-no value. `Block.unknown` lists them, since a prediction without them is too low.
+Instructions that the machine's file lacks stay in the block: they take an issue slot, have no µops on ports and hand on
+values in no time. `Block.unknown` lists them, since a prediction without them is too low.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from analysis.block.effects import effects_of
+from results.machine.graph import NOTHING_KNOWN
 from xed_convert.assembly.formatting import format_instance
 
 if TYPE_CHECKING:
     from analysis.block.effects import InstructionEffects
+    from results.machine.graph import Knowledge
     from simulator.core.compiler import Compiled
 
 
@@ -31,7 +33,12 @@ class Item:
     @property
     def known(self) -> bool:
         """Whether the machine says what it does."""
-        return self.compiled is not None and self.compiled.uops is not None
+        return self.knowledge.anything
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What the machine says of it."""
+        return NOTHING_KNOWN if self.compiled is None else self.compiled.knowledge
 
     @property
     def mnemonic(self) -> str:
@@ -80,6 +87,11 @@ class Block:
     def unknown(self) -> tuple[Item, ...]:
         """The instructions of which the machine says nothing."""
         return tuple(item for item in self.items if not item.known)
+
+    @cached_property
+    def untimed(self) -> tuple[Item, ...]:
+        """The instructions of which the machine says something, but no latency."""
+        return tuple(item for item in self.items if item.known and not item.knowledge.latency)
 
     @cached_property
     def is_wide(self) -> bool:

@@ -58,7 +58,7 @@ class FusedNops:
 def _takes_nop(item: Item) -> bool:
     """Whether a NOP after it fuses with it, where NOPs fuse."""
     one = item.compiled
-    if one is None or one.uops is None or one.variant.category in UNFUSED or one.relative:
+    if one is None or not item.known or one.variant.category in UNFUSED or one.relative:
         return False
     operands = one.variant.operands
     if any(o.kind is OperandKind.IMMEDIATE and (o.width_bits or 0) > LONGEST_IMMEDIATE for o in operands):

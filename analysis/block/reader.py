@@ -19,7 +19,7 @@ from analysis.block.high_bytes import HighBytes
 from analysis.block.zero_uppers import ZeroUppers
 from analysis.errors import AnalysisError
 from results.machine.graph import ModelError
-from simulator.core.compiler import compile_instruction
+from simulator.core.compiler import compile_instruction, compile_unknown
 from xed_convert.errors import DecodingError
 
 if TYPE_CHECKING:
@@ -122,6 +122,8 @@ class CodeReader:
         data = code[offset : offset + decoded.length_bytes]
         try:
             compiled = compile_instruction(decoded.variant, decoded.values, self.machine, data)
+            if compiled.uops is None:
+                compiled = compile_unknown(decoded.variant, decoded.values, self.machine, data)
         except ModelError as error:
             raise AnalysisError(f"offset {offset}: {error.message}") from error
         return Item(data, compiled, effects_of(compiled, data))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.explanation import latencies, port_usage
 from analysis.report.text import reason_of
+from results.machine.graph import KnownShare
 from results.model import port_set_name
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ def json_of(facts: PredictionFacts, *, instructions: bool = True) -> dict[str, A
         "simulation": None if facts.study is None else _simulation(facts.study),
         "left_out": facts.left_out,
         "unknown": [item.name for item in bounds.block.unknown],
+        "latency_unknown": [item.name for item in bounds.block.untimed],
+        "port_notes": facts.port_notes,
         "instructions": list(_Instructions(facts)) if instructions else [],
     }
 
@@ -112,6 +115,8 @@ def _instruction(facts: PredictionFacts, position: int) -> dict[str, Any]:
         "known": item.known,
         "uops": item.effects.slots,
         "ports": str(port_usage(item, facts.machine)),
+        "ports_known": item.knowledge.ports.value,
+        "ports_by_time": item.knowledge.by_time and item.knowledge.ports is not KnownShare.NONE,
         "port_loads": _load(facts.loads.best_of[position]),
         "even_port_loads": _load(facts.loads.even_of[position]),
         "latencies": latencies(item),

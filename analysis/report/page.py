@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from analysis.explanation import latency_text, port_usage
+from analysis.explanation import latency_text, ports_text
 from analysis.report.drawing import dependency_svg, flow_svg
 from analysis.report.text import (
     RUNS,
@@ -179,6 +179,7 @@ def _part(number: str, heading: str, facts: PredictionFacts) -> dict[str, Any]:
         "has_source": any(one is not None for one in facts.lines),
         "rows": [_row(facts, position, names) | _source(facts, position) for position in range(min(size, MOST_ROWS))],
         "more": f"… and {size - MOST_ROWS} more" if size > MOST_ROWS else "",
+        "port_notes": facts.port_notes,
         "paths": list(path_lines(facts)),
         "drawing": _drawn(dependency_svg(facts)),
         "timeline": _drawn(timeline_svg(facts)),
@@ -195,7 +196,7 @@ def _row(facts: PredictionFacts, position: int, ports: Sequence[str]) -> dict[st
         "kind": "cycle" if position in facts.on_cycle else on_path if item.known else "unknown",
         "text": item.text,
         "uops": item.effects.slots,
-        "ports": (str(port_usage(item, facts.machine)) if item.known else "?") or "-",
+        "ports": ports_text(item, facts.machine),
         "latency": latency_text(item),
         "loads": [_number(_load_of(facts, position).get(name)) for name in ports],
         "waits": _waits(facts, position),

@@ -7,15 +7,15 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from analysis.bounds.components import Component, Running
-from analysis.explanation import latency_text, port_usage
+from analysis.explanation import latency_text, ports_text
 from analysis.report.timeline import timeline_lines, waits_lines
 from results.model import port_set_name
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from analysis.block.code import Block
+    from analysis.block.code import Block, Item
     from analysis.bounds.components import Bounds
     from analysis.explanation import MeasuredCycles, PredictionFacts
     from xed_convert.model import InstructionVariant
@@ -156,13 +156,18 @@ def side_by_side(found: Sequence[tuple[str, Fraction, Mapping[str, Fraction]]]) 
 
 
 def unknown_lines(block: Block) -> Iterator[str]:
-    """Yield a warning about instructions of which nothing is known."""
-    counts = Counter(item.name for item in block.unknown)
-    if not counts:
-        return
+    """Yield a warning about instructions of which nothing is known, and one about those without a latency."""
+    for what, items in (("Nothing", block.unknown), ("No latency", block.untimed)):
+        if items:
+            yield f"! {what} is known of {_named(items)}: the real time is longer, or the same."
+
+
+def _named(items: Iterable[Item]) -> str:
+    """Return the names of instructions, each once."""
+    counts = Counter(item.name for item in items)
     named = [f"{name}{f' ({times} times)' if times > 1 else ''}" for name, times in counts.most_common(MOST_NAMED)]
     more = f" and {len(counts) - MOST_NAMED} more" if len(counts) > MOST_NAMED else ""
-    yield f"! Nothing is known of {', '.join(named)}{more}: the real time is longer, or the same."
+    return f"{', '.join(named)}{more}"
 
 
 def left_out_lines(facts: PredictionFacts) -> Iterator[str]:
@@ -226,18 +231,17 @@ def _listing(facts: PredictionFacts) -> Iterator[str]:
     block = facts.bounds.block
     rows = []
     for position, item in enumerate(block.items):
-        usage = str(port_usage(item, facts.machine)) if item.known else "?"
+        usage = ports_text(item, facts.machine)
         line = facts.line_of(position)
         text = item.text if line is None else f"{item.text}   [{line.file}:{line.line}]"
-        rows.append(
-            (position + 1, mark_of(facts, position), item.effects.slots, usage or "-", latency_text(item), text)
-        )
+        rows.append((position + 1, mark_of(facts, position), item.effects.slots, usage, latency_text(item), text))
     width = max(5, *(len(row[3]) for row in rows))
     yield f"line    µops  {'ports':{width}}  latency  instruction"
     for number, mark, slots, usage, latency, text in rows:
         yield f"{number:4} {mark:2} {slots:4}  {usage:{width}} {latency:>8}  {text}"
     yield "* on the slowest chain from iteration to iteration, c on the critical path of an iteration,"
     yield "+ fused with the jump after it, ? nothing is known of it"
+    yield from facts.port_notes
 
 
 def mark_of(facts: PredictionFacts, position: int) -> str:

@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING
 from results.machine.graph import (
     Behaviour,
     Decoding,
+    Knowledge,
+    KnownShare,
     Uop,
     UopKind,
     address_inputs,
@@ -124,8 +126,19 @@ def _form(
         max(1, slots),
         decoding=_decoding(form, slots, is_timed=timed is not None),
         fuses_with=frozenset() if fusible is None and facts.fusion_known else fusible,
+        knowledge=Knowledge(
+            ports=KnownShare.ALL if usage is not None else _extent(uops, certain), by_time=form.by_time
+        ),
     )
     return replace(made, occupies=occupied_cycles(variant, made, form, facts, core, known=usage is not None))
+
+
+def _extent(uops: Sequence[Uop], certain: Sequence[Uop]) -> KnownShare:
+    """Return of how many µops the ports are known where the file does not state all: a move in no time needs none."""
+    if certain:
+        return KnownShare.SOME
+    moves = all(uop.inputs and uop.outputs and not uop.latency for uop in uops)
+    return KnownShare.ALL if uops and moves else KnownShare.NONE
 
 
 def _beside_loads(variant: InstructionVariant, uops: tuple[Uop, ...], core: CoreConstants) -> tuple[Uop, ...]:

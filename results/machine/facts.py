@@ -31,6 +31,10 @@ PARTS = {
 """Attributes of a latency, and which part of its source they are about."""
 
 
+BY_TIME = ("ports_by_time", "some_ports_by_time")
+"""Attributes that say that ports were inferred by time alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class LatencyPair:
     """From which operand (and part of it) to which a latency is: operand indices."""
@@ -55,7 +59,8 @@ class FormFacts:
 
     `complex` says whether only the first decoder takes it (None: that is not stated), `simple` how many other decoders
     can work beside it then. `throughput` is the least measured time in core cycles per instruction. `some_ports` are
-    the µops that are certain where `ports` is not known, `issue_slots` what time tells of its slots.
+    the µops that are certain where `ports` is not known, `issue_slots` what time tells of its slots. `by_time`: ports
+    were inferred by time alone.
     """
 
     ports: PortUsage | None = None
@@ -68,6 +73,7 @@ class FormFacts:
     throughput: Fraction | None = None
     some_ports: PortUsage | None = None
     issue_slots: int | None = None
+    by_time: bool = False
 
     def possible_slots(self, width: int) -> int | None:
         """Return the issue slots that time tells, None if `width` per cycle are too few for them in its throughput."""
@@ -146,7 +152,9 @@ def _form(values: Mapping[str, str], form: Form) -> FormFacts | None:
     needs = None if stated is None else stated == "1"
     some = PortUsage.parse(values["some_ports"]) if form is Form.PLAIN and "some_ports" in values else None
     timed = int(values["issue_slots"]) if form is Form.PLAIN and "issue_slots" in values else None
-    return FormFacts(usage, uops, slots, decoded, microcoded, needs, simple, min(times, default=None), some, timed)
+    by_time = not values.keys().isdisjoint(BY_TIME)
+    fastest = min(times, default=None)
+    return FormFacts(usage, uops, slots, decoded, microcoded, needs, simple, fastest, some, timed, by_time)
 
 
 def _latencies(rows: tuple[LatencyRow, ...], suffix: str, *, greatest: bool) -> Iterator[tuple[LatencyPair, Cycles]]:

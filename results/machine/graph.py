@@ -8,7 +8,7 @@ them. All of it is data; `simulator.machines.notation` writes it as text.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from fractions import Fraction
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -89,6 +89,32 @@ class Decoding:
     simple: int | None = None
 
 
+class KnownShare(StrEnum):
+    """Of how many µops the ports are known."""
+
+    ALL = "all"
+    SOME = "some"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What a machine's data say of a variant: anything at all, ports of how many µops, a latency.
+
+    `by_time` says that the ports were inferred by time alone.
+    """
+
+    anything: bool = True
+    ports: KnownShare = KnownShare.ALL
+    by_time: bool = False
+    latency: bool = True
+
+
+ALL_KNOWN = Knowledge()
+NOTHING_KNOWN = Knowledge(anything=False, ports=KnownShare.NONE, latency=False)
+"""The knowledge of a variant that the data lack."""
+
+
 @dataclass(frozen=True, slots=True)
 class Behaviour:
     """The µops of a variant. `slots` are their fused-domain slots (issue, reorder buffer).
@@ -100,7 +126,8 @@ class Behaviour:
 
     `uneliminated` are the ports of a move that has none in `uops`, for where rename cannot eliminate it (none: it
     always can). `decoding` is None where a model says nothing of the front end. `fuses_with` are the
-    mnemonics of the conditional jumps that it fuses with (None: the machine has a rule for all).
+    mnemonics of the conditional jumps that it fuses with (None: the machine has a rule for all). `knowledge` is what
+    the machine's data say; all else is made up.
     """
 
     uops: tuple[Uop, ...]
@@ -112,6 +139,7 @@ class Behaviour:
     decoding: Decoding | None = None
     fuses_with: frozenset[str] | None = None
     uneliminated: frozenset[str] = frozenset()
+    knowledge: Knowledge = ALL_KNOWN
 
     @property
     def port_usage(self) -> PortUsage:
@@ -198,6 +226,16 @@ def address_inputs(operand: Operand) -> tuple[Endpoint, ...]:
         Endpoint(operand.index, LatencyPart.ADDRESS),
         Endpoint(operand.index, LatencyPart.ADDRESS_INDEX),
     )
+
+
+def handing_on(variant: InstructionVariant) -> Behaviour:
+    """Return one µop without a port that writes all results at once when all that is read is there."""
+    places = [operand for operand in variant.operands if operand.kind in (OperandKind.MEMORY, OperandKind.AGEN)]
+    addresses = [endpoint for operand in places for endpoint in address_inputs(operand)]
+    loaded = [Endpoint(operand.index, LatencyPart.MEMORY) for operand in variant.read_memory]
+    stored = [Endpoint(operand.index, LatencyPart.MEMORY) for operand in places if is_memory_result(operand)]
+    inputs, outputs = (*value_inputs(variant), *addresses, *loaded), (*value_outputs(variant), *stored)
+    return Behaviour((Uop(frozenset(), 0, inputs, outputs),), 1, knowledge=NOTHING_KNOWN)
 
 
 def address_updates(variant: InstructionVariant) -> Iterator[Endpoint]:

@@ -7,7 +7,17 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from results.machine.graph import Endpoint, ModelError, UopKind, tracked, with_index, with_later_loads
+from results.machine.graph import (
+    ALL_KNOWN,
+    Endpoint,
+    Knowledge,
+    ModelError,
+    UopKind,
+    handing_on,
+    tracked,
+    with_index,
+    with_later_loads,
+)
 from results.machine.occupied import access_units, data_paths, is_wide
 from results.model import LatencyPart
 from simulator.core.delivery import Fetched, usual_decoding
@@ -90,6 +100,7 @@ class Compiled:
     """One instruction with its operands, ready for the core.
 
     - `uops`: None if the machine has nothing about it (it may still be in code whose time does not count).
+    - `knowledge`: what the machine's data say of it; if nothing, its µop is a stand-in (`compile_unknown`).
     - `stack_change`: bytes by which PUSH and POP move RSP; `resets_stack`: RSP is written otherwise.
     - `stack_turn`: -1 for an x87 push, +1 or +2 for pops.
     - `fuses`: a conditional jump after it becomes a part of it, if it is one of `jumps` (None: by the general rule).
@@ -128,6 +139,7 @@ class Compiled:
     domain: str = ""
     data_paths: tuple[tuple[str, int], ...] = ()
     is_wide: bool = False
+    knowledge: Knowledge = ALL_KNOWN
 
     @property
     def relative(self) -> bool:
@@ -191,6 +203,13 @@ def compile_instruction(
     return _Compiler(variant, values, machine, data, behaviour).compiled()
 
 
+def compile_unknown(
+    variant: InstructionVariant, values: Mapping[int, OperandValue], machine: MachineModel, data: bytes
+) -> Compiled:
+    """Return an instruction that a machine has nothing about as one µop that hands on what it reads, in no time."""
+    return _Compiler(variant, values, machine, data, handing_on(variant)).compiled()
+
+
 def _stack_turn(variant: InstructionVariant) -> int:
     return sum(STACK_TURNS.get(o.registers[0], 0) for o in variant.operands if o.registers)
 
@@ -245,6 +264,7 @@ class _Compiler:
             domain=domain_of(variant, parameters.bypass) if parameters.bypass else "",
             data_paths=self._data_paths(uops),
             is_wide=self.core is not None and (is_wide(variant, self.core) or bool(access_units(variant, self.core))),
+            knowledge=behaviour.knowledge,
         )
         if all(uop.fast is None for uop in uops):
             return one

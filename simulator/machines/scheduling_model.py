@@ -17,12 +17,13 @@ fixed rules make up a graph that agrees with everything that is stated:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from results.machine.graph import (
     Behaviour,
     Endpoint,
+    Knowledge,
     Uop,
     UopKind,
     address_inputs,
@@ -43,6 +44,11 @@ LOAD_PORTS = frozenset("23B")
 STORE_ADDRESS_PORTS = frozenset("2378")
 
 
+PLACEHOLDER_CYCLES = 100
+"""The latency that LLVM's models of Intel's cores state where none is known: of the catch-all kinds `WriteSystem` and
+`WriteMicrocoded`, and `MaxLatency` of Alder Lake (LLVM 19, `X86Sched*.td`). No known latency in them is the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
     """What a scheduling model states of one variant: port sets (one per µop), latencies, fused µops, advances.
@@ -55,6 +61,16 @@ class ModelFacts:
     uops: int
     advance: int = 0
     divider_cycles: int = 0
+
+    @property
+    def has_latency(self) -> bool:
+        """Whether the latency is known, and no placeholder."""
+        return PLACEHOLDER_CYCLES not in self.latencies
+
+    @property
+    def has_uops(self) -> bool:
+        """Whether ports and µops are known: of the catch-all kinds they are not, and one µop stands for all."""
+        return self.has_latency or self.uops > 1
 
 
 @dataclass(slots=True)
@@ -99,6 +115,16 @@ def behaviour_of(variant: InstructionVariant, facts: ModelFacts) -> Behaviour:
     if not graph.uops:
         graph.uops.append(Uop(frozenset(), 0, (*value_inputs(variant), *_agen(variant)), value_outputs(variant)))
     return Behaviour(tuple(graph.uops), max(1, facts.uops))
+
+
+def known_behaviour(variant: InstructionVariant, facts: ModelFacts) -> Behaviour | None:
+    """Make the graph without placeholders: a latency that is not known is the shortest; None if no µop is known."""
+    if facts.has_latency:
+        return behaviour_of(variant, facts)
+    if not facts.has_uops:
+        return None
+    made = behaviour_of(variant, replace(facts, latencies=()))
+    return replace(made, knowledge=Knowledge(latency=False))
 
 
 def _agen(variant: InstructionVariant) -> tuple[Endpoint, ...]:

@@ -21,7 +21,7 @@ from results.machine.graph import Behaviour, ModelError
 from results.model import PORT_LETTERS
 from simulator.machines.graph_rules import CPU_ORDER, amend, read_rules
 from simulator.machines.machine import MachineModel, Origin, Parameters
-from simulator.machines.scheduling_model import ModelFacts, behaviour_of
+from simulator.machines.scheduling_model import ModelFacts, behaviour_of, known_behaviour
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,8 +39,13 @@ def names() -> list[str]:
 
 
 @functools.lru_cache(maxsize=16)
-def load_machine(name: str) -> MachineModel:
+def load_machine(name: str, *, placeholders: bool = True) -> MachineModel:
     """Load a model that is shipped.
+
+    Args:
+        name: its name.
+        placeholders: whether instructions of which the model has only a placeholder do what that says. Without, they
+            are not known.
 
     Raises:
         ModelError: there is no such model, or its files are not as they should be.
@@ -57,7 +62,7 @@ def load_machine(name: str) -> MachineModel:
         ports = table["facts"].get("ports", {})
     except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
         raise ModelError(f"{name}.toml: not a machine model: {error}") from error
-    shipped = ShippedModel(folder, name, facts_file, chip, ports)
+    shipped = ShippedModel(folder, name, facts_file, chip, ports, placeholders=placeholders)
     return MachineModel(name, parameters, origin, shipped.behaviour)
 
 
@@ -73,9 +78,19 @@ class ShippedModel:
     `ports` renames port sets ("23" -> "2" for loads, "23w" for stores).
     """
 
-    def __init__(self, folder: Traversable, name: str, facts_file: str, chip: str, ports: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        folder: Traversable,
+        name: str,
+        facts_file: str,
+        chip: str,
+        ports: Mapping[str, str],
+        *,
+        placeholders: bool = True,
+    ) -> None:
         """Read the tables; facts of variants are split only when asked for."""
         self.name, self.ports = name, ports
+        self.made = behaviour_of if placeholders else known_behaviour
         self.facts = _read_facts(folder / facts_file)
         self.isa_sets = read_isa_sets().get(chip, frozenset())
         self.rules = [rule for cpus, rule in read_rules() if name in cpus]
@@ -86,7 +101,7 @@ class ShippedModel:
             return None
         names = (variant.string, variant.iform)
         line = self._line(variant)
-        behaviour = behaviour_of(variant, self._renamed(parse_facts(line), variant)) if line is not None else None
+        behaviour = self.made(variant, self._renamed(parse_facts(line), variant)) if line is not None else None
         for rule in self.rules:
             if any(rule.pattern.fullmatch(name) for name in names):
                 behaviour = amend(variant, behaviour, rule)

@@ -71,3 +71,37 @@ def test_loads_and_stores_share_their_way_where_no_ports_are_known(
     tools = Tools.of(shipped_machine("ZEN5"), shipped_assembler().decoder)
     found = tools.predict(assemble(text) * COPIES, Running.LOOP, mode)
     assert found.cycles / COPIES == pytest.approx(float(cycles), abs=0.02)
+
+
+def test_placeholders_of_models_are_no_latencies() -> None:
+    """LLVM states 100 cycles and a µop for LODSB and FSIN on a Skylake; both are catch-all numbers."""
+    tools = Tools.of(shipped_machine("SKL"), shipped_assembler().decoder)
+    found = tools.predict(assemble("again: lodsb; add rbx, rax; dec rcx; jne again"), Running.LOOP)
+    assert [item.name for item in found.bounds.block.unknown] == ["LODSB"]
+    assert found.cycles < 3
+    assert found.facts.interval is not None
+    assert (found.facts.interval.high, found.facts.interval.reasons) == (None, ("instructions are not known",))
+    variant = found.bounds.block.unknown[0].compiled
+    assert variant is not None
+    simulated = shipped.load_machine("SKL").truth(variant.variant)
+    assert max(simulated.latencies.values()) >= 100  # machines to be measured keep it
+
+
+def test_uops_count_where_only_the_latency_is_a_placeholder() -> None:
+    tools = Tools.of(shipped_machine("ADL-P"), shipped_assembler().decoder)
+    found = tools.predict(assemble("rdrand rax; imul rbx, rax"), Running.UNROLLED)
+    block = found.bounds.block
+    assert (block.unknown, [item.name for item in block.untimed]) == ((), ["RDRAND (R64)"])
+    assert block.items[0].effects.slots == 25
+    assert found.facts.path.cycles <= 3 + 25
+    assert found.facts.interval is not None
+    assert (found.facts.interval.high, found.facts.interval.reasons) == (None, ("latencies are not known",))
+    assert "! No latency is known of RDRAND (R64): the real time is longer, or the same." in repr(found)
+    assert found.json()["latency_unknown"] == ["RDRAND (R64)"]
+    assert [row["latencies"] for row in found.json()["instructions"]] == [[], [3, 3]]
+
+
+@pytest.mark.parametrize("architecture", shipped.names())
+def test_an_endbr_is_a_nop_on_every_model(architecture: str) -> None:
+    (item,) = block("endbr64", architecture).items
+    assert (item.known, item.effects.port_masks, item.effects.slots) == (True, (), 1)

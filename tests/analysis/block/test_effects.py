@@ -32,7 +32,9 @@ def test_the_way_of_a_vector_is_longer_as_its_load_is() -> None:
     assert bounds("movaps [rbx], xmm0; movaps xmm0, [rbx]").cycles_of[Component.DEPENDENCIES] == 6
 
 
-def test_an_unknown_instruction_has_no_effects_but_a_slot() -> None:
+def test_an_unknown_instruction_has_a_slot_and_hands_on_what_it_reads_in_no_time() -> None:
     (item,) = block("aesenclast xmm1, xmm2").items
     assert not item.known
-    assert (item.effects.slots, item.effects.outputs, item.effects.port_masks) == (1, (), ())
+    assert (item.effects.slots, item.effects.port_masks) == (1, ())
+    (result,) = item.effects.outputs
+    assert (result.names, dict(result.waits)) == (("ZMM1",), {"ZMM1": 0, "ZMM2": 0})

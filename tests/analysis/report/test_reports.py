@@ -27,7 +27,7 @@ from analysis.report.page import PageSection, page_of
 from analysis.report.text import lines_of, listed, side_by_side
 from analysis.report.timeline_drawing import CYCLE, LEFT, timeline_svg
 from analysis.report.timeline_drawing import MOST_ROWS as MOST_TIMES
-from tests.analysis.machine import block, bounds, haswell, reader
+from tests.analysis.machine import block, bounds, haswell, reader, shipped_machine
 from tests.browser import browsing, needs_browser
 from tests.nonempty import some
 from xed_convert.assembly.assembler import assemble
@@ -245,6 +245,38 @@ def test_messages_name_file_and_line() -> None:
     assert found[2].startswith("k.s:11: warning: HSW: IMUL RBX, RAX: 1*p1, latency 3, on the chain from iteration")
     unknown = list(messages_of(facts("nop; aesenclast xmm1, xmm2", is_known=False), "code"))
     assert unknown[2] == "code:2: warning: HSW: nothing is known of AESENCLAST (XMM, XMM)"
+
+
+BY_TIME = "add rax, rbx; mov rax, [rsi]; div rcx; mov rdi, rsi"
+"""On the shipped Zen 4: all ports are known, only some, none, and there are none."""
+
+
+def test_every_report_says_which_ports_are_known_and_that_time_alone_told_them() -> None:
+    tools = Tools.of(shipped_machine("ZEN4"), reader().decoder)
+    found = tools.predict(assemble(BY_TIME), Running.UNROLLED).facts
+    text = "\n".join(lines_of(found))
+    column = re.findall(r"^ +\d+ .{3} +\d+  (\S+) +\S+  [A-Z]", text, re.MULTILINE)
+    assert column == ["1*r0123", "1*r456+?", "?", "-"]
+    assert "\nports were inferred by time alone: counts are cycles that a port is occupied, and no µops; r0, r1" in text
+    assert "\n+? behind ports: there may be further µops" in text
+    assert "\n? under ports: those of 1 instruction are not known; only a measured throughput counts there" in text
+    said = json_of(found)
+    jsonschema.validate([said], schema())
+    assert all(f"\n{note}" in text for note in some(said["port_notes"], 3))
+    rows = said["instructions"]
+    assert [row["ports_known"] for row in rows] == ["all", "some", "none", "all"]
+    assert [row["ports_by_time"] for row in rows] == [True, True, False, False]
+    page = page_of([PageSection.of(found)], "code")
+    assert all(note in page for note in some(said["port_notes"], 3))
+    messages = list(messages_of(found, "code"))
+    assert "1*r0123 by time alone, latency 1" in messages[1]
+    assert "ports not known" in messages[3]
+
+
+def test_ports_that_were_counted_need_no_notes() -> None:
+    found = facts()
+    assert found.port_notes == []
+    assert {row["ports_known"] for row in json_of(found)["instructions"]} == {"all"}
 
 
 def test_text_says_lines_measurements_and_both_distributions() -> None:

@@ -237,9 +237,25 @@ def test_a_bound_of_code_that_is_partly_decoded_adds_up_both_parts() -> None:
 
 
 def test_instructions_without_data_take_a_place_and_are_named() -> None:
-    known, unknown = study("imul rax, rbx"), study("imul rax, rbx; xstore")
+    known, unknown = study("imul rax, rbx"), study("imul rax, rbx; aesenclast xmm1, xmm2")
     assert [item.known for item in unknown.block.items] == [True, False]
     assert known.cycles <= unknown.cycles <= known.cycles + 1
+
+
+def test_values_pass_through_instructions_without_data_and_end_where_these_write() -> None:
+    passing = study("imul rax, rbx; movd xmm1, eax; aesenclast xmm2, xmm1; movd eax, xmm2")
+    apart = study("imul rax, rbx; movd xmm1, eax; movd eax, xmm2")
+    written = study("imul rax, rbx; xstore")
+    assert [item.known for item in written.block.items] == [True, False]
+    assert [one.bounds.cycles for one in (passing, apart, written)] == [5, 1, 1]
+    assert passing.cycles >= 5
+    assert written.cycles < 2
+
+
+def test_a_jump_back_without_data_closes_a_loop() -> None:
+    found = study("again: add rax, rbx; loop again", Running.AUTO).bounds
+    assert [item.known for item in found.block.items] == [True, False]
+    assert found.running is Running.LOOP
 
 
 def test_loops_come_from_the_loop_buffer() -> None:
