@@ -126,15 +126,15 @@ def _form(
         max(1, slots),
         decoding=_decoding(form, slots, is_timed=timed is not None),
         fuses_with=frozenset() if fusible is None and facts.fusion_known else fusible,
-        knowledge=Knowledge(
-            ports=KnownShare.ALL if usage is not None else _extent(uops, certain), by_time=form.by_time
-        ),
+        knowledge=Knowledge(ports=_known_share(usage, uops, certain), by_time=form.by_time),
     )
     return replace(made, occupies=occupied_cycles(variant, made, form, facts, core, known=usage is not None))
 
 
-def _extent(uops: Sequence[Uop], certain: Sequence[Uop]) -> KnownShare:
-    """Return of how many µops the ports are known where the file does not state all: a move in no time needs none."""
+def _known_share(usage: PortUsage | None, uops: Sequence[Uop], certain: Sequence[Uop]) -> KnownShare:
+    """Return of how many µops the ports are known; a move in no time needs none, whether the file says that or not."""
+    if usage is not None:
+        return KnownShare.ALL
     if certain:
         return KnownShare.SOME
     moves = all(uop.inputs and uop.outputs and not uop.latency for uop in uops)

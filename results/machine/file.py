@@ -27,7 +27,7 @@ from results.model import LatencyPart, PortUsage
 from xed_convert.garbage import without_collection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from results.database.reader import ArchitectureResult
@@ -157,7 +157,7 @@ def read_machine(path: Path, architecture: str = "", core: CoreConstants | None 
     ((name, found),) = rows.items()
     return MachineFile(
         name,
-        core or with_stated_ways(with_resources(core_of(name), _timed_usages(found)), found),
+        core or with_stated_ways(_timed(core_of(name), found), found),
         path.name,
         tuple(one for one in read_provenances(path) if one.architecture == name),
         *_tables(found),
@@ -199,23 +199,23 @@ def with_stated_ways(
     return replace(core, memory=replace(core.memory, stated_ways=ways))
 
 
-def _timed_usages(
-    found: Iterable[tuple[InstructionVariant, ArchitectureResult]],
-) -> Iterator[tuple[InstructionVariant, PortUsage]]:
-    """Yield the port usages that were inferred by time; thousands of variants share some hundred texts.
+def _timed(core: CoreConstants, found: Iterable[tuple[InstructionVariant, ArchitectureResult]]) -> CoreConstants:
+    """Return a core with the ports that were inferred by time; thousands of variants share some hundred texts.
 
-    Of plain moves the µops that are certain count, too: they show which ports load and store.
+    Of plain moves the µops that are certain show which ports load and store, too.
     """
     known: dict[str, PortUsage] = {}
+    usages: list[tuple[InstructionVariant, PortUsage]] = []
     for variant, result in found:
         values = result.measurement or {}
-        text = values.get("ports") if "ports_by_time" in values else None
-        if text is None and variant.category in MOVES:
-            text = values.get("some_ports")
-        if text is not None:
+        whole, part = values.get("ports") if "ports_by_time" in values else None, values.get("some_ports")
+        for text in filter(None, (whole, part)):
             if text not in known:
                 known[text] = PortUsage.parse(text)
-            yield variant, known[text]
+        shown = part if whole is None and variant.category in MOVES else whole
+        if shown is not None:
+            usages.append((variant, known[shown]))
+    return with_resources(core, usages, known.values())
 
 
 def _tables(

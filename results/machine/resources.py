@@ -24,10 +24,19 @@ FEWEST_VARIANTS = 3
 """Variants that show that a set of ports loads or stores: a single one may be stated wrongly."""
 
 
-def with_resources(core: CoreConstants, usages: Iterable[tuple[InstructionVariant, PortUsage]]) -> CoreConstants:
-    """Return a core with letters for the resources `r0`, ... of these usages, as many as there are letters left."""
+def with_resources(
+    core: CoreConstants, usages: Iterable[tuple[InstructionVariant, PortUsage]], parts: Iterable[PortUsage] = ()
+) -> CoreConstants:
+    """Return a core with letters for the resources `r0`, ..., as many as there are letters left.
+
+    Args:
+        core: the constants of the core.
+        usages: port usages by variant, which also show which resources load and store.
+        parts: usages of which only some µops are known; they name resources.
+    """
     known = list(usages)
-    there = {port for _, usage in known for ports in usage.uops for port in ports}
+    named = (*(usage for _, usage in known), *parts)
+    there = {port for usage in named for ports in usage.uops for port in ports}
     unnamed = sorted((port for port in there if is_by_time(port) and port not in core.ports.resources), key=port_order)
     free = [letter for letter in PORT_LETTERS if letter not in core.ports.all]
     letters = dict(zip(unnamed, free, strict=False))
@@ -38,8 +47,8 @@ def with_resources(core: CoreConstants, usages: Iterable[tuple[InstructionVarian
         core.ports,
         all=core.ports.all + "".join(letters.values()),
         resources={**core.ports.resources, **letters},
-        load=core.ports.load or "".join(letters[port] for port in letters if port in loads),
-        store_data=core.ports.store_data or "".join(letters[port] for port in letters if port in stores),
+        load=core.ports.load + "".join(letters[port] for port in letters if port in loads),
+        store_data=core.ports.store_data + "".join(letters[port] for port in letters if port in stores),
     )
     return replace(core, ports=ports)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import inspect
 import json
+import lzma
 import sys
 from collections import Counter
 from contextlib import contextmanager
@@ -14,7 +16,7 @@ from io import StringIO
 from math import floor
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import IO, TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -64,7 +66,10 @@ SHOWN = 20
 @app.command()
 def build(
     campaigns: Annotated[list[Path], typer.Argument(help="Campaign files (.sqlite), in any order.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The instructions.xml to write.")],
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", help="The instructions.xml to write: .xml, .xml.gz, .xml.xz, - for stdout."),
+    ],
     catalogue: Annotated[Path | None, typer.Option(help="A catalogue instead of the shipped one.")] = None,
     names: Annotated[
         str,
@@ -731,10 +736,18 @@ def _check_outputs(*targets: str) -> None:
 
 @contextmanager
 def _output(target: str) -> Iterator[IO[bytes]]:
-    """Open a file that appears when it is whole, or standard output."""
+    """Open a file that appears when it is whole, compressed if its name says so, or standard output."""
     if target == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
-    else:
-        with atomic_write(target) as file:
+        return
+    with atomic_write(target) as file:
+        suffix = Path(target).suffix
+        if suffix == ".xz":
+            with lzma.open(file, "wb") as packed:
+                yield packed
+        elif suffix == ".gz":
+            with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as zipped:
+                yield cast("IO[bytes]", zipped)
+        else:
             yield file

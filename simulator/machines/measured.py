@@ -27,8 +27,16 @@ def machine_of(file: MachineFile) -> MachineModel:
     """
     front = file.core if file.core.front_end is not None else None
     parameters = replace(Parameters.of(file.core), no_index="", front=front)
-    cpus = ", ".join(dict.fromkeys(one.cpu for one in file.provenances if one.cpu))
-    text = f"measurements of {file.architecture} in {file.source}{f' ({cpus})' if cpus else ''}"
-    made = MachineModel(file.architecture, parameters, Origin(text, "as the file's"), file.behaviour, HARNESS)
+    made = MachineModel(file.architecture, parameters, Origin(_origin(file), "as the file's"), file.behaviour, HARNESS)
     made.shortest = lambda: machine_of(file.with_shortest_latencies())
     return made
+
+
+def _origin(file: MachineFile) -> str:
+    """Say what a file holds, of which CPU, and by which backend: measurements, or what a simulated machine did."""
+    known = [", ".join(filter(None, (one.cpu, f"backend {one.backend}"))) for one in file.provenances if one.cpu]
+    cpus = "; ".join(dict.fromkeys(known))
+    models = [one.is_model for one in file.provenances]
+    kinds = {False: "measurements", True: "simulations (a model, not a CPU)"}
+    what = " and ".join(kinds[one] for one in sorted(set(models))) or kinds[False]
+    return f"{what} of {file.architecture} in {file.source}{f' ({cpus})' if cpus else ''}"

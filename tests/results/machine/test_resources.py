@@ -5,7 +5,7 @@ from __future__ import annotations
 from results.machine.build import behaviour_from
 from results.machine.constants import core_of
 from results.machine.facts import FormFacts, VariantFacts
-from results.machine.graph import UopKind
+from results.machine.graph import Knowledge, KnownShare, UopKind
 from results.machine.resources import with_resources
 from results.model import Form, PortUsage
 from xed_convert.catalogue.catalogue import Catalogue
@@ -41,3 +41,23 @@ def test_a_core_without_such_resources_stays_as_it_is() -> None:
     variant = Catalogue.load().by_string("ADD_01 (R64, R64)")
     core = core_of("HSW")
     assert with_resources(core, [(variant, PortUsage.parse("1*p0156"))]) is core
+
+
+def test_new_names_load_and_store_beside_the_ports_of_the_core() -> None:
+    """A campaign on an Intel core by time alone names ports r0, ..., not as the constants of the core do."""
+    catalogue = Catalogue.load()
+    usages = [(catalogue.by_string(string), PortUsage.parse(text)) for string, text in USAGES.items()]
+    core = with_resources(core_of("HSW"), usages)
+    letters = core.ports.resources
+    assert core.ports.load == core_of("HSW").ports.load + letters["r1"] + letters["r5"] + letters["rA"]
+    assert core.ports.store_data == core_of("HSW").ports.store_data + letters["r1"] + letters["r5"]
+
+
+def test_ports_of_usages_that_are_known_in_part_get_letters_and_no_role() -> None:
+    variant = Catalogue.load().by_string("ADD (R64, M64)")
+    core = with_resources(core_of("HSW"), [], [PortUsage.parse("1*r45")])
+    assert core.ports.resources.keys() == {"r4", "r5"}
+    assert core.ports.load == core_of("HSW").ports.load
+    known = FormFacts(some_ports=PortUsage.parse("1*r45"), by_time=True)
+    made = behaviour_from(variant, VariantFacts({Form.PLAIN: known}, {}), core)
+    assert (str(made.port_usage), made.knowledge) == ("1*p89", Knowledge(ports=KnownShare.SOME, by_time=True))

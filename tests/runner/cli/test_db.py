@@ -45,6 +45,18 @@ def test_a_part_keeps_the_rules_as_a_campaign_and_as_xml(campaign: Path, capfd: 
         assert f"{path}: every rule holds" in said
 
 
+@pytest.mark.parametrize("suffix", [".xml", ".xml.gz", ".xml.xz"])
+def test_a_file_is_compressed_as_its_name_says_and_code_is_analyzed_with_it(
+    suffix: str, campaign: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = campaign.with_suffix(suffix)
+    assert command_of("db", ["build", str(campaign), "-o", str(path)]) == 0
+    capfd.readouterr()
+    assert command_of("analyze", ["--data", str(path), "--asm", "adc rax, rbx", "--mode", "bounds"]) == 0
+    said = capfd.readouterr().out
+    assert f"\n  simulations (a model, not a CPU) of HSW in {path.name} (simulated HSW, backend sim)\n" in said
+
+
 def test_an_unknown_field_gives_its_nearest_names_on_a_short_line(capfd: pytest.CaptureFixture[str]) -> None:
     assert command_of("db", ["query", "TP_unroled > 3", "--db", str(PUBLISHED)]) == 2
     said = capfd.readouterr().err
