@@ -126,15 +126,32 @@ class PredictionFacts:
     def port_notes(self) -> list[str]:
         """What the ports of the instructions mean where they were not counted, in words."""
         known = [item for item in self.bounds.block.items if item.known]
-        extents = [item.knowledge.ports for item in known]
+        alone = [item for n, item in enumerate(self.bounds.block.items) if item.known and not self.joins(n)]
+        shares = [item.knowledge.ports for item in alone]
         by_time = [item for item in known if item.knowledge.by_time and item.knowledge.ports is not KnownShare.NONE]
         found = [by_time_text(port_usage(item, self.machine) for item in by_time)] if by_time else []
-        if KnownShare.SOME in extents:
+        if KnownShare.SOME in shares:
             found.append(CERTAIN)
-        if missing := extents.count(KnownShare.NONE):
+        if missing := shares.count(KnownShare.NONE):
             of = "1 instruction" if missing == 1 else f"{missing} instructions"
             found.append(f"{UNKNOWN} under ports: those of {of} are not known; {UNPORTED}")
         return found
+
+    def joins(self, position: int) -> bool:
+        """Whether an instruction is a jump that is one µop with the instruction before it."""
+        return position > 0 and self.bounds.block.fused[position - 1]
+
+    def ports_text(self, position: int) -> str:
+        """Return the ports of an instruction: `1*p06`, with `+?` if there may be more, `?` if unknown, `-` if none.
+
+        A fused jump whose ports are not known has those of the instruction before it.
+        """
+        item = self.bounds.block.items[position]
+        share = item.knowledge.ports
+        if share is KnownShare.NONE:
+            return "-" if item.known and self.joins(position) else UNKNOWN
+        usage = str(port_usage(item, self.machine)) or "-"
+        return usage if share is KnownShare.ALL else f"{usage}+{UNKNOWN}"
 
     @cached_property
     def on_path(self) -> set[int]:
@@ -164,15 +181,6 @@ class PredictionFacts:
 
 UNPORTED = "only a measured throughput counts there (of jumps nothing), and no port: the real time may be longer"
 """What unknown ports mean for a prediction."""
-
-
-def ports_text(item: Item, machine: MachineModel) -> str:
-    """Return the ports of an instruction: `1*p06`, with `+?` if there may be more, `?` if unknown, `-` if none."""
-    extent = item.knowledge.ports
-    if extent is KnownShare.NONE:
-        return UNKNOWN
-    usage = str(port_usage(item, machine)) or "-"
-    return usage if extent is KnownShare.ALL else f"{usage}+{UNKNOWN}"
 
 
 def port_usage(item: Item, machine: MachineModel) -> PortUsage:

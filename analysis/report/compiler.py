@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from analysis.explanation import latency_text, ports_text
+from analysis.explanation import latency_text
 from analysis.report.text import cycles_text, reason_of, route
-from results.machine.graph import KnownShare
+from results.text import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from analysis.block.code import Item
     from analysis.explanation import PredictionFacts
 
 
@@ -31,7 +30,7 @@ def messages_of(facts: PredictionFacts, name: str) -> Iterator[str]:
         if not item.known:
             yield f"{place}: warning: {machine}: nothing is known of {item.name}"
             continue
-        said = [_ports(facts, item), f"latency {latency_text(item)}"]
+        said = [_ports(facts, position), f"latency {latency_text(item)}"]
         if position in facts.on_cycle and bounds.cycle is not None:
             said.append(f"on the chain from iteration to iteration ({route(facts.in_order(bounds.cycle))})")
         if position in facts.on_path:
@@ -42,14 +41,15 @@ def messages_of(facts: PredictionFacts, name: str) -> Iterator[str]:
         yield f"{place}: {'warning' if limits else 'note'}: {machine}: {item.text}: {', '.join(said)}"
 
 
-def _ports(facts: PredictionFacts, item: Item) -> str:
+def _ports(facts: PredictionFacts, position: int) -> str:
     """Return the ports of an instruction in words."""
-    knowledge = item.knowledge
-    if knowledge.ports is KnownShare.NONE:
-        return "ports not known"
-    if knowledge.ports is KnownShare.ALL and not item.effects.port_masks:
-        return "no port"
-    return ports_text(item, facts.machine) + (" by time alone" if knowledge.by_time else "")
+    text = facts.ports_text(position)
+    if text in _IN_WORDS:
+        return _IN_WORDS[text]
+    return text + (" by time alone" if facts.bounds.block.items[position].knowledge.by_time else "")
+
+
+_IN_WORDS = {"-": "no port", UNKNOWN: "ports not known"}
 
 
 def _place(facts: PredictionFacts, position: int, name: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from analysis.explanation import latency_text, ports_text
+from analysis.explanation import latency_text
 from analysis.report.drawing import dependency_svg, flow_svg
 from analysis.report.text import (
     RUNS,
@@ -196,7 +196,7 @@ def _row(facts: PredictionFacts, position: int, ports: Sequence[str]) -> dict[st
         "kind": "cycle" if position in facts.on_cycle else on_path if item.known else "unknown",
         "text": item.text,
         "uops": item.effects.slots,
-        "ports": ports_text(item, facts.machine),
+        "ports": facts.ports_text(position),
         "latency": latency_text(item),
         "loads": [_number(_load_of(facts, position).get(name)) for name in ports],
         "waits": _waits(facts, position),

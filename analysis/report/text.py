@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from analysis.bounds.components import Component, Running
-from analysis.explanation import latency_text, ports_text
+from analysis.explanation import latency_text
 from analysis.report.timeline import timeline_lines, waits_lines
 from results.model import port_set_name
 from xed_convert.model import OperandKind
@@ -231,7 +231,7 @@ def _listing(facts: PredictionFacts) -> Iterator[str]:
     block = facts.bounds.block
     rows = []
     for position, item in enumerate(block.items):
-        usage = ports_text(item, facts.machine)
+        usage = facts.ports_text(position)
         line = facts.line_of(position)
         text = item.text if line is None else f"{item.text}   [{line.file}:{line.line}]"
         rows.append((position + 1, mark_of(facts, position), item.effects.slots, usage, latency_text(item), text))

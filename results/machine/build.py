@@ -32,9 +32,11 @@ from results.machine.graph import (
     Uop,
     UopKind,
     address_inputs,
+    address_updates,
     is_memory_result,
     tracked,
     value_inputs,
+    value_outputs,
 )
 from results.machine.graph_builder import GraphBuilder
 from results.machine.kept import with_kept_registers
@@ -126,9 +128,20 @@ def _form(
         max(1, slots),
         decoding=_decoding(form, slots, is_timed=timed is not None),
         fuses_with=frozenset() if fusible is None and facts.fusion_known else fusible,
-        knowledge=Knowledge(ports=_known_share(usage, uops, certain), by_time=form.by_time),
+        knowledge=Knowledge(True, _known_share(usage, uops, certain), form.by_time, _is_timed(variant, facts)),
     )
     return replace(made, occupies=occupied_cycles(variant, made, form, facts, core, known=usage is not None))
+
+
+def _is_timed(variant: InstructionVariant, facts: VariantFacts) -> bool:
+    """Whether a file states a latency of a variant, or it has none.
+
+    That is so if it reads nothing, or writes no register but the one that the stack engine makes.
+    """
+    updated = set(address_updates(variant))
+    results = set(value_outputs(variant)) - updated
+    sources = bool(set(value_inputs(variant)) - updated or variant.read_memory)
+    return bool(facts.latencies or facts.same_register) or not (results and sources)
 
 
 def _known_share(usage: PortUsage | None, uops: Sequence[Uop], certain: Sequence[Uop]) -> KnownShare:

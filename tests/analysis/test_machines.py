@@ -105,3 +105,12 @@ def test_uops_count_where_only_the_latency_is_a_placeholder() -> None:
 def test_an_endbr_is_a_nop_on_every_model(architecture: str) -> None:
     (item,) = block("endbr64", architecture).items
     assert (item.known, item.effects.port_masks, item.effects.slots) == (True, (), 1)
+
+
+def test_measured_instructions_without_a_latency_are_named_unless_they_have_none() -> None:
+    tools = Tools.of(shipped_machine("ZEN4"), shipped_assembler().decoder)
+    found = tools.predict(assemble("faddp st(1), st(0); call .+5; ret; rdtsc; pop rbx; add rax, rbx"), Running.UNROLLED)
+    assert [item.name for item in found.bounds.block.untimed] == ["FADDP (ST, ST(0))"]
+    assert found.facts.interval is not None
+    assert found.facts.interval.high is None
+    assert found.json()["latency_unknown"] == ["FADDP (ST, ST(0))"]

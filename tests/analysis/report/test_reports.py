@@ -273,6 +273,13 @@ def test_every_report_says_which_ports_are_known_and_that_time_alone_told_them()
     assert "ports not known" in messages[3]
 
 
+def test_a_fused_jump_whose_ports_are_not_known_has_those_of_the_instruction_before_it() -> None:
+    tools = Tools.of(shipped_machine("ZEN4"), reader().decoder)
+    found = tools.predict(assemble("a: add rax, rbx; dec rcx; jnz a"), Running.LOOP).facts
+    assert [found.ports_text(position) for position in range(3)] == ["1*r0123", "1*r0123", "-"]
+    assert not any("not known, " in note or "? under" in note for note in some(found.port_notes))
+
+
 def test_ports_that_were_counted_need_no_notes() -> None:
     found = facts()
     assert found.port_notes == []
