@@ -55,12 +55,17 @@ class PredictionTask:
 
 
 def row_of(code: bytes, tools: Tools, running: Running, mode: PredictionMode) -> Row:
-    """Return a block's row: its code, cycles, what limits it, how many instructions are not known, what went wrong."""
+    """Return a block's row: its code, cycles, what limits it, how many instructions are not known, what went wrong.
+
+    An instruction of which no latency is known is not known, either.
+    """
     try:
         found = tools.predict(code, running, mode)
     except UopscopeError as error:
         return (code.hex(), "", "", "", error.message)
-    return (code.hex(), f"{found.cycles:.2f}", " ".join(found.limits), str(len(found.bounds.block.unknown)), "")
+    block = found.bounds.block
+    unknown = len(block.unknown) + len(block.untimed)
+    return (code.hex(), f"{found.cycles:.2f}", " ".join(found.limits), str(unknown), "")
 
 
 def journal_of(output: Path, task: PredictionTask, blocks: Sequence[bytes]) -> Journal:

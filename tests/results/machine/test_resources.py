@@ -60,4 +60,4 @@ def test_ports_of_usages_that_are_known_in_part_get_letters_and_no_role() -> Non
     assert core.ports.load == core_of("HSW").ports.load
     known = FormFacts(some_ports=PortUsage.parse("1*r45"), by_time=True)
     made = behaviour_from(variant, VariantFacts({Form.PLAIN: known}, {}), core)
-    assert (str(made.port_usage), made.knowledge) == ("1*p89", Knowledge(ports=KnownShare.SOME, by_time=True))
+    assert (str(made.port_usage), made.knowledge) == ("1*p89", Knowledge(True, KnownShare.SOME, True, False))

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from analysis.bounds.components import Running
+from analysis.prediction import PredictionMode
 from runner.own_code.analyzing import many_blocks
-from runner.own_code.analyzing.many_blocks import CHUNK, PredictionTask, journal_of, predict_blocks
+from runner.own_code.analyzing.many_blocks import CHUNK, PredictionTask, journal_of, predict_blocks, row_of
 from tests.runner.cli.commands import need_catalogue
 from tests.shared import measured_haswell
 from xed_convert.errors import UopscopeError
@@ -68,3 +70,10 @@ def test_another_task_begins_anew(tmp_path: Path) -> None:
 def test_an_unknown_cpu_is_said_before_processes_start() -> None:
     with pytest.raises(UopscopeError, match="NOSUCH"):
         next(predict_blocks(BLOCKS, PredictionTask("NOSUCH", "", "auto", "bounds", bhive=False), 2))
+
+
+@pytest.mark.parametrize(("architecture", "unknown"), [("SKL", "1"), ("ADL-P", "1"), ("ZEN4", "0")])
+def test_a_row_counts_instructions_of_which_nothing_or_no_latency_is_known(architecture: str, unknown: str) -> None:
+    task = PredictionTask(architecture, "", Running.UNROLLED.value, PredictionMode.BOUNDS.value, bhive=False)
+    row = row_of(bytes.fromhex("480fc7f0"), task.tools(), Running.UNROLLED, PredictionMode.BOUNDS)  # RDRAND RAX
+    assert row[3] == unknown
