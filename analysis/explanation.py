@@ -44,7 +44,7 @@ class MeasuredCycles:
     """Core cycles per iteration that were measured beside those predicted for the same way of running.
 
     `cycles` is None if it could not be measured; `reason` says why. `spread` is half the distance from the fastest
-    round to the median one. `architecture` and `cpu` are those that it was measured on.
+    round to the median one. `architecture` and `cpu` are those that it was measured on, with `backend`.
     """
 
     running: str
@@ -54,6 +54,7 @@ class MeasuredCycles:
     reason: str = ""
     architecture: str = ""
     cpu: str = ""
+    backend: str = ""
 
     @property
     def error(self) -> float | None:

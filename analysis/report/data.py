@@ -71,6 +71,7 @@ def json_of(facts: PredictionFacts, *, instructions: bool = True) -> dict[str, A
                 "reason": one.reason,
                 "architecture": one.architecture,
                 "cpu": one.cpu,
+                "backend": one.backend,
             }
             for one in facts.measured
         ],

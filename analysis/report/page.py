@@ -22,6 +22,7 @@ from analysis.report.text import (
     measured_on,
     path_lines,
     reason_of,
+    spread_text,
     unknown_lines,
 )
 from analysis.report.timeline_drawing import timeline_svg
@@ -240,5 +241,6 @@ def _measured(one: MeasuredCycles) -> dict[str, str]:
         "running": one.running,
         "predicted": f"{one.predicted:.2f}",
         "cycles": "-" if one.cycles is None else f"{one.cycles:.2f}",
+        "spread": spread_text(one),
         "error": one.reason if one.error is None else f"{100 * one.error:+.1f}%",
     }

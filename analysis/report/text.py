@@ -182,7 +182,8 @@ def measured_on(facts: PredictionFacts) -> str:
     note = f", and predicted for {facts.machine.name}: differences are expected" if is_other else ""
     compiled = [item.compiled for item in facts.bounds.block.items]
     without = " without jumps" if any(one is not None and _is_direct_jump(one.variant) for one in compiled) else ""
-    return f"Measured{without} on {where.architecture} ({where.cpu}){note}."
+    cpu = ", ".join(filter(None, (where.cpu, where.backend and f"backend {where.backend}")))
+    return f"Measured{without} on {where.architecture} ({cpu}){note}."
 
 
 def _is_direct_jump(variant: InstructionVariant) -> bool:
@@ -191,12 +192,18 @@ def _is_direct_jump(variant: InstructionVariant) -> bool:
 
 def _measured(rows: Sequence[MeasuredCycles]) -> Iterator[str]:
     """Yield the table of what was predicted and measured."""
-    yield "                 predicted  measured  error"
+    yield "                 predicted  measured  spread  error"
     for one in rows:
         if one.cycles is None or one.error is None:
-            yield f"{one.running:16} {one.predicted:9.2f}         -  {one.reason}"
+            yield f"{one.running:16} {one.predicted:9.2f}         -       -  {one.reason}"
         else:
-            yield f"{one.running:16} {one.predicted:9.2f} {one.cycles:9.2f} {100 * one.error:+6.1f}%"
+            numbers = f"{one.predicted:9.2f} {one.cycles:9.2f} {spread_text(one):>7} {100 * one.error:+6.1f}%"
+            yield f"{one.running:16} {numbers}"
+
+
+def spread_text(one: MeasuredCycles) -> str:
+    """Return the spread of what was measured as text, `-` if it is not known."""
+    return "-" if one.spread is None else f"{one.spread:.2f}"
 
 
 def path_lines(facts: PredictionFacts) -> Iterator[str]:

@@ -82,6 +82,7 @@ def beside(code: bytes, timings: dict[BlockMode, BlockTiming], tools: Tools, whe
             one.reason,
             where.architecture,
             where.cpu,
+            where.backend,
         )
         for mode, one in timings.items()
     ]

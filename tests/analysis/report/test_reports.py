@@ -69,13 +69,17 @@ def test_names_are_listed_as_in_a_sentence(count: int, text: str) -> None:
 @pytest.mark.parametrize(
     ("code", "architecture", "text"),
     [
-        (LOOP, "HSW", "Measured without jumps on HSW (a CPU)."),
-        ("add rax, rbx", "HSW", "Measured on HSW (a CPU)."),
-        ("add rax, rbx", "ZEN4", "Measured on ZEN4 (a CPU), and predicted for HSW: differences are expected."),
+        (LOOP, "HSW", "Measured without jumps on HSW (a CPU, backend tsc)."),
+        ("add rax, rbx", "HSW", "Measured on HSW (a CPU, backend tsc)."),
+        (
+            "add rax, rbx",
+            "ZEN4",
+            "Measured on ZEN4 (a CPU, backend tsc), and predicted for HSW: differences are expected.",
+        ),
     ],
 )
 def test_a_report_names_the_cpu_that_it_was_measured_on(code: str, architecture: str, text: str) -> None:
-    row = MeasuredCycles("copies in a row", 4.0, 5.0, 0.1, architecture=architecture, cpu="a CPU")
+    row = MeasuredCycles("copies in a row", 4.0, 5.0, 0.1, architecture=architecture, cpu="a CPU", backend="tsc")
     found = PredictionFacts(bounds(code), haswell(), (), [row])
     assert text in list(lines_of(found))
     assert text in page_of([PageSection.of(found)], "k.s")
@@ -289,8 +293,8 @@ def test_ports_that_were_counted_need_no_notes() -> None:
 def test_text_says_lines_measurements_and_both_distributions() -> None:
     text = "\n".join(lines_of(facts()))
     assert "[k.s:11]" in text
-    assert re.search(r"copies in a row +4\.00 +5\.00 +-20\.0%", text)
-    assert re.search(r"copies in a loop +4\.00 +- +SIGILL", text)
+    assert re.search(r"copies in a row +4\.00 +5\.00 +0\.10 +-20\.0%", text)
+    assert re.search(r"copies in a loop +4\.00 +- +- +SIGILL", text)
     assert re.search(r"^best +\d.*\neven +\d", text, re.MULTILINE)
     assert re.search(r"critical path of an iteration: \d+ cycles: lines 1 → 2 → 3$", text, re.MULTILINE)
 

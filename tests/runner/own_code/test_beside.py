@@ -56,7 +56,7 @@ def test_each_mode_has_a_prediction_beside_what_was_measured() -> None:
         where = backend.info().provenance
         rows = beside(CHAIN + bytes.fromhex("75f6"), measure_code(CHAIN, backend), tools, where)
     assert [row.running for row in rows] == list(NAMES.values())
-    assert {(row.architecture, row.cpu) for row in rows} == {("HSW", where.cpu)}
+    assert {(row.architecture, row.cpu, row.backend) for row in rows} == {("HSW", where.cpu, "sim")}
     assert [(row.predicted, row.cycles, row.error) for row in rows] == [(6.0, 6.0, 0.0)] * 2
 
 
