@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli.support.own_code import write_text
+from runner.cli.support.own_code import shown_anyway, write_text
 
 if TYPE_CHECKING:
     from results.bypass.model import BypassReport
@@ -46,9 +46,10 @@ def bypass(
         check_writable(json_file)
     words = [] if classes is None else [word.strip() for word in classes.split(",")]
     report = _measured(backend, cpu, arch, words)
-    write_text(json_file, lambda: json.dumps(encode(report), ensure_ascii=False) + "\n")
-    if json_file != "-":
-        print("\n".join(lines_of(report, explain=explain)))
+    with shown_anyway() as attempt:
+        attempt(lambda: write_text(json_file, lambda: json.dumps(encode(report), ensure_ascii=False) + "\n"))
+        if json_file != "-":
+            print("\n".join(lines_of(report, explain=explain)))
 
 
 def _measured(backend: str, cpu: int | None, arch: str | None, words: list[str]) -> BypassReport:

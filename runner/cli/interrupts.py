@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runner.cli.process.guard import UsageError
-from runner.cli.support.own_code import write_text
+from runner.cli.support.own_code import shown_anyway, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,10 +64,11 @@ def interrupts(
     sources = _sources(source or USUAL_SOURCES, backend)
     sampling = None if predict else Sampling(samples, period, cpu, sources=sources, rounds=rounds)
     found: Interrupted = interrupted(code_of(asm), code_of(init), arch or "", sampling, data)
-    write_text(json_file, lambda: json.dumps(json_of(found), ensure_ascii=False) + "\n")
-    write_text(plot, lambda: svg(found))
-    if "-" not in {json_file, plot}:
-        print("\n".join(lines_of(found)))
+    with shown_anyway() as attempt:
+        attempt(lambda: write_text(json_file, lambda: json.dumps(json_of(found), ensure_ascii=False) + "\n"))
+        attempt(lambda: write_text(plot, lambda: svg(found)))
+        if "-" not in {json_file, plot}:
+            print("\n".join(lines_of(found)))
 
 
 def _sources(names: Sequence[str], backend: str) -> tuple[Source, ...]:

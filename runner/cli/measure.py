@@ -7,13 +7,14 @@ import io
 import json
 import sys
 from contextlib import closing
+from functools import partial
 from pathlib import Path  # noqa: TC003 - typer looks at the annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from runner.cli.process.guard import ExitCode, UsageError
-from runner.cli.support.own_code import lines_of, one_source, write_text
+from runner.cli.support.own_code import lines_of, one_source, shown_anyway, write_text
 
 if TYPE_CHECKING:
     from runner.backend import Backend
@@ -172,11 +173,13 @@ def _measure_one(
     benchmark_of(request)  # what is wrong with it is said before a backend is looked for
     with closing(machine.open()) as opened:
         result = measure(request, opened)
-    write_text(json_file, lambda: json.dumps(json_of_result(result), indent=2, ensure_ascii=False) + "\n")
-    write_text(csv_file, lambda: csv_of_result(result))
-    if "-" not in (json_file, csv_file):
-        print("\n".join(lines_of_result(result, samples=samples)))
-        _say_sibling(result)
+    document = partial(json.dumps, json_of_result(result), indent=2, ensure_ascii=False)
+    with shown_anyway() as attempt:
+        attempt(lambda: write_text(json_file, lambda: document() + "\n"))
+        attempt(lambda: write_text(csv_file, lambda: csv_of_result(result)))
+        if "-" not in (json_file, csv_file):
+            print("\n".join(lines_of_result(result, samples=samples)))
+            _say_sibling(result)
     if not result.ok:
         raise typer.Exit(ExitCode.SOME_FAILED)
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import io
 import json
 from contextlib import closing
+from functools import partial
 from pathlib import Path  # noqa: TC003 - typer looks at the annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from runner.cli.process.guard import UsageError
-from runner.cli.support.own_code import write_text
+from runner.cli.support.own_code import shown_anyway, write_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from enum import StrEnum
 
     from results.memory.model import MemoryReport
@@ -86,11 +88,13 @@ def memory(
         report = read_document(_document(from_file))
     else:
         report = _measured(backend, cpu, arch, _wanted(parts or [], access or [], place or [], addressing or []))
-    _write(report, json_file, xml_file, plot)
-    if "-" not in (json_file, xml_file):
-        from results.memory.text import lines_of  # noqa: PLC0415 - likewise
+    with shown_anyway() as attempt:
+        for write in _writers(report, json_file, xml_file, plot):
+            attempt(write)
+        if "-" not in (json_file, xml_file):
+            from results.memory.text import lines_of  # noqa: PLC0415 - likewise
 
-        print("\n".join(lines_of(report, every_offset=every_offset)))
+            print("\n".join(lines_of(report, every_offset=every_offset)))
 
 
 def _document(name: Path) -> Path:
@@ -152,24 +156,32 @@ def _check(option: str, given: list[str], known: type[StrEnum]) -> None:
             raise UsageError(f"{option} {name}: not one of {', '.join(known)}")
 
 
-def _write(report: MemoryReport, json_file: str | None, xml_file: str | None, plot: Path | None) -> None:
-    from results.database.memory_section import write_memories  # noqa: PLC0415 - likewise
+def _writers(
+    report: MemoryReport, json_file: str | None, xml_file: str | None, plot: Path | None
+) -> Iterator[Callable[[], None]]:
+    """Yield what writes each file."""
     from results.memory.documents import encode  # noqa: PLC0415 - likewise
+
+    yield lambda: write_text(json_file, lambda: json.dumps(encode(report), ensure_ascii=False) + "\n")
+    yield lambda: write_text(xml_file, lambda: _section(report))
+    if plot is not None:
+        yield partial(_draw, report, plot)
+
+
+def _section(report: MemoryReport) -> str:
+    from results.database.memory_section import write_memories  # noqa: PLC0415 - likewise
+
+    file = io.BytesIO()
+    write_memories([report], file)
+    return file.getvalue().decode()
+
+
+def _draw(report: MemoryReport, plot: Path) -> None:
+    from results.memory.heat_map import svg  # noqa: PLC0415 - likewise
     from xed_convert.files import atomic_write  # noqa: PLC0415 - likewise
 
-    write_text(json_file, lambda: json.dumps(encode(report), ensure_ascii=False) + "\n")
-
-    def section() -> str:
-        file = io.BytesIO()
-        write_memories([report], file)
-        return file.getvalue().decode()
-
-    write_text(xml_file, section)
-    if plot is not None:
-        from results.memory.heat_map import svg  # noqa: PLC0415 - likewise
-
-        if report.forwarding is None:
-            raise UsageError("there is no store forwarding to plot")
-        picture = svg(report.forwarding, report.provenance.architecture)
-        with atomic_write(plot) as output:
-            output.write(picture)
+    if report.forwarding is None:
+        raise UsageError("there is no store forwarding to plot")
+    picture = svg(report.forwarding, report.provenance.architecture)
+    with atomic_write(plot) as output:
+        output.write(picture)

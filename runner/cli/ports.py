@@ -23,7 +23,7 @@ from runner.cli.support.mixes import (
     read_mixes,
 )
 from runner.cli.support.output import columns
-from runner.cli.support.own_code import write_text
+from runner.cli.support.own_code import shown_anyway, write_text
 from xed_convert.files import atomic_write, check_writable
 
 if TYPE_CHECKING:
@@ -68,10 +68,11 @@ def sets(
         found = find_port_sets(opened, Catalogue.load(), measured_so_far("microbenchmarks"))
         provenance = opened.info().provenance
     data = {"provenance": encode_provenance(provenance)} | document(found)
-    write_text(json_file, lambda: json.dumps(data, indent=1, ensure_ascii=False) + "\n")
-    if json_file != "-":
-        print(machine_text(provenance))
-        print("\n".join(lines_of(found)))
+    with shown_anyway() as attempt:
+        attempt(lambda: write_text(json_file, lambda: json.dumps(data, indent=1, ensure_ascii=False) + "\n"))
+        if json_file != "-":
+            print(machine_text(provenance))
+            print("\n".join(lines_of(found)))
 
 
 @app.command(epilog="Example: uopscope ports fit mixes.json -o mapping.json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -22,6 +23,7 @@ from runner.cli.process import guard, stop
 from runner.cli.process.guard import UsageError
 from runner.cli.support import output
 from runner.cli.support.options import chosen
+from runner.cli.support.own_code import shown_anyway
 from runner.cli.support.progress import Reporter
 from runner.explain import ExplainedVariant, explanation
 from runner.measuring.recording import info_from_json
@@ -95,19 +97,29 @@ def _carry_out(setup: CampaignSetup, options: CampaignOptions) -> int:
     in_table = len(outcomes) <= TABLE_AT_MOST or not (options.database or options.files)
     # Those of a large campaign take seconds to read, and Ctrl-C should not wait for what nobody asked for
     conclusions = setup.conclusions() if in_table or options.files or options.explain else []
-    output.write_files(options.files, setup.variants, conclusions)
-    if in_table:
-        _show_table(setup, conclusions, tally, options)
-    else:
-        _show_summary(setup, tally, options)
-    if options.explain:
-        _explain(setup, conclusions, options)
-    if tally.kept:
-        _say_kept(tally)
+    with shown_anyway(_unwritten_hint(options)) as attempt:
+        for kind, path in options.files.items():
+            attempt(partial(output.write_file, kind, path, setup.variants, conclusions))
+        if in_table:
+            _show_table(setup, conclusions, tally, options)
+        else:
+            _show_summary(setup, tally, options)
+        if options.explain:
+            _explain(setup, conclusions, options)
+        if tally.kept:
+            _say_kept(tally)
+        if code:
+            _say_stopped(tally, options)
     if code:
-        _say_stopped(tally, options)
         return code
     return guard.ExitCode.SOME_FAILED if Outcome.FAILED in outcomes.values() else guard.ExitCode.DONE
+
+
+def _unwritten_hint(options: CampaignOptions) -> str:
+    """Say what to do about a file that could not be written after the campaign."""
+    if options.database:
+        return f"{options.database} has all results: the same command writes the file, and measures nothing"
+    return "the results were shown nevertheless; with --db FILE they would be kept"
 
 
 def _method(setup: CampaignSetup, options: CampaignOptions) -> Characterizer:

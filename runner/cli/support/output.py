@@ -72,21 +72,20 @@ def check_files(files: Mapping[str, Path]) -> None:
             check_writable(path)
 
 
-def write_files(
-    files: Mapping[str, Path], variants: Sequence[InstructionVariant], conclusions: Sequence[Conclusion]
+def write_file(
+    kind: str, path: Path, variants: Sequence[InstructionVariant], conclusions: Sequence[Conclusion]
 ) -> None:
-    """Write conclusions in each format to its file, whole or not at all; `-` is standard output.
+    """Write conclusions in a format to a file, whole or not at all; `-` is standard output.
 
     Raises:
-        OutputError: a file cannot be written.
+        OutputError: the file cannot be written.
     """
-    for kind, path in files.items():
-        data = FORMATS[kind](variants, conclusions)
-        if str(path) == "-":
-            sys.stdout.buffer.write(data)
-            continue
-        with atomic_write(path) as file:
-            file.write(data)
+    data = FORMATS[kind](variants, conclusions)
+    if str(path) == "-":
+        sys.stdout.buffer.write(data)
+        return
+    with atomic_write(path) as file:
+        file.write(data)
 
 
 def xml_bytes(variants: Sequence[InstructionVariant], conclusions: Sequence[Conclusion]) -> bytes:

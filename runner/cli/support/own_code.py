@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from runner.cli.process.guard import UsageError
+from xed_convert.files import OutputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
 def one_source(given: Mapping[str, str | None], object_file: Path | None, symbol: str | None) -> str:
@@ -73,6 +75,28 @@ def lines_of(source: str) -> list[str]:
         return Path(source).read_text(encoding="utf-8", errors="replace").splitlines()
     except (OSError, ValueError) as error:
         raise UsageError(f"{source}: {getattr(error, 'strerror', None) or error}") from error
+
+
+@contextmanager
+def shown_anyway(hint: str = "the results were shown nevertheless") -> Iterator[Callable[[Callable[[], None]], None]]:
+    """Yield a function that calls what writes a file. Failures are raised at the end of the block, which shows results.
+
+    So a disk that became full during a measurement costs the file, and not what was measured.
+
+    Raises:
+        OutputError: names every file that could not be written.
+    """
+    failures: list[OutputError] = []
+
+    def attempt(write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OutputError as error:
+            failures.append(error)
+
+    yield attempt
+    if failures:
+        raise OutputError("\nerror: ".join(error.message for error in failures), hint=hint) from failures[0]
 
 
 def write_text(target: str | None, text: Callable[[], str]) -> None:

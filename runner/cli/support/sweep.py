@@ -18,6 +18,7 @@ from results.model import Status
 from results.text import machine_text
 from runner.cli.process import stop
 from runner.cli.support import output
+from runner.cli.support.own_code import shown_anyway, write_text
 from runner.own_code.counters import CounterChoice
 from runner.own_code.journal import Journal
 from runner.own_code.plot import bars, svg
@@ -26,7 +27,7 @@ from xed_convert.extras import extra
 from xed_convert.files import atomic_write, check_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from results.model import Provenance
@@ -113,17 +114,27 @@ def _measure(
 
 def _write(rows: Rows, names: Sequence[str], outputs: Outputs, provenance: Provenance, *, is_brief: bool) -> None:
     """Write the files, then show the table (brief: only core cycles) unless something else goes to standard output."""
+    with shown_anyway("the rows are kept beside the first output file: the same command writes it") as attempt:
+        for write in _writers(rows, names, outputs, provenance):
+            attempt(write)
+        if STANDARD_OUTPUT not in {outputs.csv, outputs.json}:
+            _show(rows, names, outputs, provenance, is_brief=is_brief)
+
+
+def _writers(
+    rows: Rows, names: Sequence[str], outputs: Outputs, provenance: Provenance
+) -> Iterator[Callable[[], None]]:
+    """Yield what writes each file."""
     document: dict[str, Any] = {"provenance": codec.encode_provenance(provenance), "rows": list(rows)}
-    texts = {outputs.csv: rows.to_csv(), outputs.json: json.dumps(document, indent=2, ensure_ascii=False) + "\n"}
-    for target, text in texts.items():
-        if target == STANDARD_OUTPUT:
-            sys.stdout.write(text)
-        elif target is not None:
-            _save(target, text.encode())
-    if outputs.plot not in {None, STANDARD_OUTPUT} and outputs.plot:
-        _save(outputs.plot, svg(rows, names, machine_text(provenance)))
-    if STANDARD_OUTPUT in {outputs.csv, outputs.json}:
-        return
+    yield lambda: write_text(outputs.csv, rows.to_csv)
+    yield lambda: write_text(outputs.json, lambda: json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    plot = outputs.plot
+    if plot and plot != STANDARD_OUTPUT:
+        yield lambda: _save(plot, svg(rows, names, machine_text(provenance)))
+
+
+def _show(rows: Rows, names: Sequence[str], outputs: Outputs, provenance: Provenance, *, is_brief: bool) -> None:
+    """Print the table, and bars if they are wanted."""
     columns = [*names, *cycle_columns(rows), "status", "reason"] if is_brief else rows.columns
     shown = [{name: _cell(row[name]) for name in columns if not name.endswith(SPREAD)} for row in rows]
     for line in output.columns(shown, list(shown[0]), keep=names):

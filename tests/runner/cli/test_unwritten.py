@@ -1,0 +1,70 @@
+"""What was measured is shown even if its file cannot be written: a disk can become full during hours of measuring."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.runner.cli.commands import called, command_of, need_catalogue
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FULL = "/dev/full"
+"""A device to which nothing can be written, although it can be opened."""
+
+SIM = "--backend sim --arch HSW"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "shown"),
+    [
+        ("measure", f"--asm 'imul rax, rbx' {SIM} --json {FULL}", "core_cycles"),
+        ("measure", f"--asm 'add rax, {{N}}' --sweep N=1,2 {SIM} --json {FULL}", "core_cycles_unrolled"),
+        ("memory", f"--from ZEN4 --xml {FULL}", "store forwarding"),
+        ("bypass", f"--classes alu,shift/64 --backend sim --arch HSW:bypass --json {FULL}", "alu/64"),
+        ("interrupts", f"--asm 'imul rax, rax' --predict --arch SKL --json {FULL}", "IMUL"),
+    ],
+    ids=["measure", "sweep", "memory", "bypass", "interrupts"],
+)
+def test_a_command_shows_what_it_cannot_write(
+    name: str,
+    arguments: str,
+    shown: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    need_catalogue()
+    monkeypatch.chdir(tmp_path)
+    if "--sweep" in arguments:
+        arguments += " --csv rows.csv"
+    code = command_of(name, shlex.split(arguments))
+    said = capfd.readouterr()
+    assert code == 3
+    assert shown in said.out
+    assert f"error: {FULL}: cannot be written: No space left on device" in said.err
+
+
+def test_a_campaign_writes_the_files_that_it_can_and_shows_its_table(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    need_catalogue()
+    written, database = tmp_path / "c.json", tmp_path / "c.sqlite"
+    wanted = [*SIM.split(), "ADC_11 (R64, R64)", "--csv", FULL, "--json", str(written)]
+    assert called(wanted) == 3
+    said = capfd.readouterr()
+    assert "1*p0156+1*p06" in said.out
+    assert "with --db FILE they would be kept" in said.err
+    assert '"results"' in written.read_text()
+    assert called([*wanted, "--db", str(database)]) == 3
+    assert f"{database} has all results" in capfd.readouterr().err
+
+
+def test_every_file_that_cannot_be_written_is_named(capfd: pytest.CaptureFixture[str]) -> None:
+    need_catalogue()
+    again = "/dev/../dev/full"
+    assert called([*SIM.split(), "NOP", "--csv", FULL, "--json", again]) == 3
+    assert capfd.readouterr().err.count("cannot be written") == 2
