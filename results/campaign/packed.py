@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 SUFFIX = ".jsonl.xz"
 SUFFIXES = (".sqlite", ".db", SUFFIX)
-"""The endings of campaign files; databases with other endings are XML."""
+"""The usual endings of campaign files."""
+
+SQLITE = b"SQLite format 3\0"
+"""The first bytes of an SQLite file: `characterize --db` takes any name."""
 
 HEAD = {"format": "conclusions of uopscope", "version": 1}
 
@@ -41,8 +44,18 @@ class PackedError(UopscopeError):
 
 
 def is_campaign(path: Path) -> bool:
-    """Whether a file is a campaign's, by its name."""
-    return path.name.endswith(SUFFIXES)
+    """Whether a file is a campaign's, by its name or its first bytes; other databases are XML."""
+    return path.name.endswith(SUFFIXES) or _is_sqlite(path)
+
+
+def _is_sqlite(path: Path) -> bool:
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return file.read(len(SQLITE)) == SQLITE
+    except OSError:
+        return False
 
 
 def write(parts: Iterable[tuple[Provenance, Mapping[str, Any], Iterable[Conclusion]]], file: IO[bytes]) -> None:

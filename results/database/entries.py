@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def entries_of(path: Path, architecture: str = "", others: set[str] | None = None) -> Iterator[Entry]:
-    """Yield the database entries of a file, by its ending (see `results.campaign.packed`).
+    """Yield the database entries of a file, campaign or XML (see `results.campaign.packed.is_campaign`).
 
     With `architecture` (in any case) an instructions.xml yields only those that have results of it. The names of other
     architectures in it are put into `others`.

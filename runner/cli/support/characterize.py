@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from results.campaign.records import Conclusion
+    from results.model import Provenance
     from runner.backend import BackendInfo
     from runner.campaigns.parallel import ProcessPlan
     from runner.cli.support.options import CampaignOptions
@@ -73,10 +74,32 @@ def _stored(catalogue: Catalogue, options: CampaignOptions) -> Iterator[Campaign
                 hint="--reinfer needs the file that the campaign itself wrote",
             )
         provenance = store.begin_again()
+        _check_same_machine(options, provenance)
         info = info_from_json(store.backend(), provenance)
         there = store.outcomes()
         variants = [variant for variant in chosen(catalogue, options) if variant.key in there]
+        if not variants:
+            raise UsageError(
+                f"{options.database}: no conclusion about any variant that matches",
+                hint="the same command without --reinfer measures them",
+            )
         yield CampaignSetup(catalogue, variants, info, StoredOnly(info.calibration_core_cycles), store, lacks_nothing)
+
+
+def _check_same_machine(options: CampaignOptions, stored: Provenance) -> None:
+    """Refuse options that name another machine than that of the stored samples.
+
+    Raises:
+        UsageError: names the option.
+    """
+    backend = "" if options.backend == "auto" else options.backend
+    named = (("--backend", backend, stored.backend), ("--arch", options.architecture, stored.architecture))
+    for option, asked, there in named:
+        if asked and asked.partition(":")[0].casefold() != there.partition(":")[0].casefold():
+            raise UsageError(
+                f"{option} {asked}: {options.database} has samples of {there}",
+                hint=f"leave {option} out: --reinfer takes the machine from the file",
+            )
 
 
 def _carry_out(setup: CampaignSetup, options: CampaignOptions) -> int:

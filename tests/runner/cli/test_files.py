@@ -1,16 +1,18 @@
-"""What was measured is shown even if its file cannot be written: a disk can become full during hours of measuring."""
+"""Files of commands: those that cannot be written, and campaigns that are read again.
+
+What was measured is shown even if its file cannot be written: a disk can become full during hours of measuring.
+"""
 
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+import shutil
+from pathlib import Path
 
 import pytest
 
-from tests.runner.cli.commands import called, command_of, need_catalogue
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from results.campaign.packed import is_campaign
+from tests.runner.cli.commands import ADC, SIMULATED, called, command_of, need_catalogue
 
 FULL = "/dev/full"
 """A device to which nothing can be written, although it can be opened."""
@@ -68,3 +70,46 @@ def test_every_file_that_cannot_be_written_is_named(capfd: pytest.CaptureFixture
     again = "/dev/../dev/full"
     assert called([*SIM.split(), "NOP", "--csv", FULL, "--json", again]) == 3
     assert capfd.readouterr().err.count("cannot be written") == 2
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    need_catalogue()
+    path: Path = tmp_path_factory.mktemp("stored") / "hsw.sqlite"
+    assert called([*SIMULATED, ADC, "--db", str(path)]) == 0
+    return path
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--backend", "tsc"], "--backend tsc: {} has samples of sim"),
+        (["--arch", "SKL"], "--arch SKL: {} has samples of HSW"),
+        (["BSWAP"], "{}: no conclusion about any variant that matches"),
+    ],
+)
+def test_conclusions_are_drawn_again_only_about_what_was_measured(
+    options: list[str], said: str, campaign: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert called(["--reinfer", "--db", str(campaign), *options]) == 2
+    assert f"error: {said.format(campaign)}" in capfd.readouterr().err
+
+
+def test_the_same_command_draws_conclusions_again(campaign: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert called([*SIMULATED, ADC, "--db", str(campaign), "--reinfer"]) == 0
+    assert ADC in capfd.readouterr().out
+
+
+def test_a_campaign_may_have_any_name(campaign: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "haswell"
+    shutil.copy(campaign, path)
+    assert is_campaign(path)
+    assert command_of("db", ["check", str(path)]) == 0
+    assert "HSW: results of 1 of" in capfd.readouterr().out
+    assert command_of("db", ["query", "uops = 2", "--db", str(path)]) == 0
+    assert ADC in capfd.readouterr().out
+
+
+def test_what_is_no_campaign_is_none_under_any_other_name(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("SQLite format 4")
+    assert not any(is_campaign(path) for path in (tmp_path, tmp_path / "text", tmp_path / "missing", Path("/dev/zero")))
