@@ -169,8 +169,9 @@ def latency_matrix(entry: Entry, result: ArchitectureResult) -> Matrix | None:
 
 
 def _operand_name(operand: Operand) -> str:
-    kind = "flags" if operand.flags else operand.name or operand.kind.value
-    return f"{operand.index} ({kind})"
+    """Return an operand as a row or column is called: `1 (REG0)`, or the only register that it can be, as `2 (RAX)`."""
+    only = operand.registers[0] if len(operand.registers) == 1 else ""
+    return f"{operand.index} ({'flags' if operand.flags else only or operand.name or operand.kind.value})"
 
 
 _PARTS = {"": "", "addr": "address", "addr_index": "index", "mem": "memory"}

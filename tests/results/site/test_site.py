@@ -490,6 +490,68 @@ def test_ports_found_by_time_are_compared_by_their_number_only(tmp_path: Path, b
 
 
 @needs_browser
+@pytest.mark.parametrize("page", ["index.html", "compare.html"])
+def test_without_scripts_nothing_is_shown_that_needs_them(page: str, site: Path, browser: Chrome) -> None:
+    def shown() -> list[bool]:
+        browser.get((site / page).as_uri())
+        return [find(browser, name).is_displayed() for name in ("h1", "#filters", "#previous")]
+
+    assert shown() == [True, True, True]
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        assert shown() == [True, False, False]
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+@needs_browser
+def test_an_upper_bound_differs_only_from_a_larger_latency(tmp_path: Path, browser: Chrome) -> None:
+    def bounded(name: str, cycles: int) -> ArchitectureResult:
+        rows = (LatencyRow(1, 2, {"cycles": str(cycles), "cycles_is_upper_bound": "1"}),)
+        return dataclasses.replace(result(name), latencies=rows)
+
+    def exact(name: str, cycles: int) -> ArchitectureResult:
+        return dataclasses.replace(result(name), latencies=(LatencyRow(1, 2, {"cycles": str(cycles)}),))
+
+    pairs = {
+        "A": (bounded("SKL", 9), exact("ZEN4", 10)),
+        "B": (bounded("SKL", 10), exact("ZEN4", 9)),
+        "C": (bounded("SKL", 9), bounded("ZEN4", 10)),
+        "D": (exact("SKL", 11), bounded("ZEN4", 10)),
+        "E": (exact("SKL", 3), exact("ZEN4", 4)),
+    }
+    found = [Entry(variant(name), {"SKL": one, "ZEN4": other}) for name, (one, other) in pairs.items()]
+    build_site(Site(tuple(found)), tmp_path / "site", jobs=1)
+    browser.get((tmp_path / "site" / "compare.html").as_uri())
+    assert [row[0][0] for row in rows(browser)] == ["A", "D", "E"]
+
+
+@needs_browser
+@pytest.mark.parametrize("page", ["compare.html", "v/ZEN3/a-r64-r64.html"])
+def test_what_no_architecture_knows_has_no_column(page: str, tmp_path: Path, browser: Chrome) -> None:
+    slow, fast = ({"TP_unrolled": cycles, "TP_loop": cycles} for cycles in ("2.00", "1.00"))
+    results = {
+        name: dataclasses.replace(result(name), measurement=values) for name, values in (("ZEN3", slow), ("ZEN4", fast))
+    }
+    known = {name: result(name, cycles=number) for number, name in enumerate(("ZEN3", "ZEN4"))}
+    for at, found in (("without", results), ("with", known)):
+        build_site(Site((Entry(variant("A"), found),)), tmp_path / at, jobs=1)
+        browser.get((tmp_path / at / page).as_uri())
+        shown = [one.text for one in browser.find_elements("css selector", "table:last-of-type thead th")]
+        assert ("Ports" in shown, "µops" in shown) == (at == "with", at == "with")
+        assert "Throughput" in shown
+
+
+def test_a_latency_names_the_only_register_that_an_operand_can_be() -> None:
+    one = variant("DIV")
+    operands = (dataclasses.replace(one.operands[0], registers=("RAX",)), *one.operands[1:])
+    entry = Entry(dataclasses.replace(one, operands=operands), {"SKL": result("SKL")})
+    matrix = views.latency_matrix(entry, entry.results["SKL"])
+    assert matrix is not None
+    assert [row[0] for row in matrix.rows] == ["1 (RAX)", "2 (REG1)"]
+
+
+@needs_browser
 def test_the_address_of_a_comparison_holds_what_is_compared(site: Path, browser: Chrome) -> None:
     browser.get((site / "compare.html").as_uri())
     find(browser, "#search").send_keys("OPAB")
