@@ -13,9 +13,9 @@ from results.model import port_set_name
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from analysis.block.code import Block, Item
+    from analysis.block.code import Block
     from analysis.bounds.components import Bounds
     from analysis.explanation import MeasuredCycles, PredictionFacts
     from xed_convert.model import InstructionVariant
@@ -155,16 +155,26 @@ def side_by_side(found: Sequence[tuple[str, Fraction, Mapping[str, Fraction]]]) 
         yield f"{name:{width}}  " + " ".join(f"{cell:>8}" for cell in cells)
 
 
+LONGER = "the real time is longer, or the same."
+"""What it means that something is not known of an instruction."""
+
+
 def unknown_lines(block: Block) -> Iterator[str]:
     """Yield a warning about instructions of which nothing is known, and one about those without a latency."""
-    for what, items in (("Nothing", block.unknown), ("No latency", block.untimed)):
-        if items:
-            yield f"! {what} is known of {_named(items)}: the real time is longer, or the same."
+    yield from unknown_names([item.name for item in block.unknown])
+    if block.untimed:
+        yield f"! No latency is known of {_named([item.name for item in block.untimed])}: {LONGER}"
 
 
-def _named(items: Iterable[Item]) -> str:
+def unknown_names(names: Sequence[str]) -> Iterator[str]:
+    """Yield a warning about instructions of these names of which nothing is known, if there are any."""
+    if names:
+        yield f"! Nothing is known of {_named(names)}: {LONGER}"
+
+
+def _named(names: Sequence[str]) -> str:
     """Return the names of instructions, each once."""
-    counts = Counter(item.name for item in items)
+    counts = Counter(names)
     named = [f"{name}{f' ({times} times)' if times > 1 else ''}" for name, times in counts.most_common(MOST_NAMED)]
     more = f" and {len(counts) - MOST_NAMED} more" if len(counts) > MOST_NAMED else ""
     return f"{', '.join(named)}{more}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from analysis.report.text import unknown_names
 from analysis.retirement import Cause
 from results.text import bar
 
@@ -73,6 +74,7 @@ def _model(found: Interrupted) -> Iterator[str]:
         yield f"no prediction: {found.why}"
         return
     cycles = float(found.prediction.cycles)
+    yield from unknown_names(found.unknown)
     if not found.layouts:
         yield f"{cycles:.2f} cycles per iteration by the model of {found.architecture}"
         return
@@ -115,6 +117,7 @@ def json_of(found: Interrupted) -> dict[str, Any]:
         },
         "slower_than_model": found.disturbed,
         "no_prediction": found.why,
+        "unknown": list(found.unknown),
     }
 
 

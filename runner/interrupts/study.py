@@ -40,7 +40,8 @@ class InterruptsError(UopscopeError):
 class Interrupted:
     """Instructions of a loop with the samples of each layout, round and source, and what the model says of them.
 
-    `prediction` is None where there is none, for the reason `why`. `architecture` is that of the prediction.
+    `prediction` is None where there is none, for the reason `why`. `architecture` is that of the prediction. It has
+    nothing about `unknown` instructions.
     """
 
     texts: tuple[str, ...]
@@ -48,6 +49,7 @@ class Interrupted:
     prediction: RetirementPrediction | None
     architecture: str
     why: str = ""
+    unknown: tuple[str, ...] = ()
 
     @property
     def predicted(self) -> Mapping[int, Fraction]:
@@ -160,9 +162,10 @@ def predicted_by(tools: Tools, body: bytes, layouts: tuple[Sampled, ...]) -> Int
         ValueError: no time passes.
     """
     code = _loop(body)
-    study = tools.predict(code, Running.LOOP, PredictionMode.SIMULATION).study
+    prediction = tools.predict(code, Running.LOOP, PredictionMode.SIMULATION)
+    study, unknown = prediction.study, tuple(item.name for item in prediction.bounds.block.unknown)
     assert study is not None
-    return Interrupted(_instructions(code)[1], layouts, predicted(study), tools.machine.name)
+    return Interrupted(_instructions(code)[1], layouts, predicted(study), tools.machine.name, unknown=unknown)
 
 
 def _loop(body: bytes) -> bytes:

@@ -23,6 +23,7 @@ from runner.interrupts.study import Interrupted, interrupted
 from runner.own_code.reading.text import assemble
 from tests.attempts import undisturbed
 from tests.runner.cli.commands import called, need_catalogue
+from tests.shared import CHECKOUT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,6 +76,14 @@ def test_a_loop_that_is_slower_than_the_model_is_said() -> None:
     assert found.disturbed
     assert "3.50 cycles per iteration, 3.00 by the model of SKL" in "\n".join(lines_of(found))
     assert "another thread shares the core" in "\n".join(lines_of(found))
+
+
+def test_instructions_of_which_nothing_is_known_are_named() -> None:
+    data = CHECKOUT / "tests" / "data" / "published.xml"
+    found = interrupted(assemble("imul rax, rbx; imul rax, rbx"), b"", "ZEN4", None, data)
+    assert found.unknown[:2] == ("IMUL (R64, R64)",) * 2
+    assert "! Nothing is known of IMUL (R64, R64) (2 times)" in "\n".join(lines_of(found))
+    assert json_of(found)["unknown"] == list(found.unknown)
 
 
 def test_a_picture_has_a_bar_for_what_was_measured_and_for_the_model() -> None:
