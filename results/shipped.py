@@ -25,9 +25,12 @@ def shipped_campaigns(folder: Path | None = None) -> list[Path]:
 
 
 def shipped_memory(name: str) -> Path | None:
-    """Return what `uopscope memory --json` wrote on a machine of that architecture (None: nothing is shipped)."""
-    path = data_folder() / MEMORY_NAMES.format(name)
-    return path if name.isalnum() and path.is_file() else None
+    """Return what `uopscope memory --json` wrote on a machine of that architecture (None: nothing is shipped).
+
+    The case of its letters does not matter.
+    """
+    wanted = MEMORY_NAMES.format(name).casefold()
+    return next((path for path in shipped_memories() if path.name.casefold() == wanted), None)
 
 
 def shipped_memories() -> list[Path]:

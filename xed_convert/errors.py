@@ -4,6 +4,8 @@ An error says what is wrong, where (file and line, variant, option) and what the
 `str(error)` and exits.
 """
 
+from __future__ import annotations
+
 
 class UopscopeError(Exception):
     """What is wrong and where, and an optional hint: what to do about it."""
@@ -37,3 +39,7 @@ class UnknownInstructionError(UopscopeError):
 
 class AssemblyError(UopscopeError):
     """Assembly text cannot be read, or stands for no instruction of the catalogue."""
+
+    def of_file(self, name: str) -> AssemblyError:
+        """Return the error with the file that the text is from ("": it is from none)."""
+        return AssemblyError(f"{name}: {self.message}", hint=self.hint) if name else self

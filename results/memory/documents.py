@@ -126,9 +126,19 @@ def read_document(path: Path) -> MemoryReport:
     except OSError as error:
         raise MemoryDocumentError(f"{path}: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, RecursionError, EOFError, lzma.LZMAError) as error:
-        raise MemoryDocumentError(
-            f"{path}: not what `uopscope memory --json FILE` writes ({type(error).__name__}: {str(error)[:80]})"
-        ) from error
+        raise MemoryDocumentError(f"{path}: not what `uopscope memory --json FILE` writes ({_said(error)})") from error
+
+
+def _said(error: Exception) -> str:
+    """Return what is wrong, in words for people."""
+    match error:
+        case KeyError():
+            return f"no member {error}"
+        case UnicodeDecodeError():
+            return "not a text"
+        case RecursionError():
+            return "nested too deeply"
+    return str(error)[:80]
 
 
 def _encode_forwarding(forwarding: ForwardingMatrix) -> Json:

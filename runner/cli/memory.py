@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from results.memory.model import MemoryReport
     from runner.memory import WantedMemory
 
+FORWARDING = "forwarding"
+"""The part that `--plot` draws."""
+
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
@@ -82,6 +85,8 @@ def memory(
         from xed_convert.extras import extra  # noqa: PLC0415 - likewise
 
         extra("matplotlib", "--plot FILE")
+        if parts and FORWARDING not in parts:
+            raise UsageError("--plot draws store forwarding", hint=f"name the part {FORWARDING}, too")
     if from_file is not None:
         if parts or access or place or addressing or cpu is not None or arch:
             raise UsageError("--from shows what was measured before", hint="leave out the options about measuring")

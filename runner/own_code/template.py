@@ -17,6 +17,7 @@ from runner.own_code.code import MeasureError
 from runner.own_code.measure import DEFAULTS, Aggregate, CodeRequest, MachineCode, Runs, Settings
 from runner.own_code.reading.sources import code_of, read_text
 from runner.own_code.reading.text import OperandSyntax, assemble
+from xed_convert.errors import AssemblyError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,15 +90,21 @@ def _places(name: str) -> re.Pattern[str]:
 
 
 TEXT = "\0"
-"""Marks text that was read from a file, so that it is not taken for another kind of source."""
+"""Before and behind the name of a file whose text follows, so that it is not taken for another kind of source."""
 
 
 def _text_of(source: str) -> str:
-    return TEXT + read_text(Path(source[1:])) if source.startswith("@") else source
+    return f"{TEXT}{source[1:]}{TEXT}{read_text(Path(source[1:]))}" if source.startswith("@") else source
 
 
 def _code_of(source: str, syntax: OperandSyntax) -> bytes:
-    return assemble(source.removeprefix(TEXT), syntax) if source.startswith(TEXT) else code_of(source, syntax)
+    if not source.startswith(TEXT):
+        return code_of(source, syntax)
+    _, name, text = source.split(TEXT, 2)
+    try:
+        return assemble(text, syntax)
+    except AssemblyError as error:
+        raise error.of_file(name) from error
 
 
 def syntax_of(name: str) -> OperandSyntax:

@@ -17,7 +17,7 @@ from analysis.prediction import PredictionMode, Tools
 from runner.host.cpu import choose, read_cpu
 from runner.own_code.reading.listing import list_text
 from xed_convert.assembly.assembler import shipped_assembler
-from xed_convert.errors import UopscopeError
+from xed_convert.errors import AssemblyError, UopscopeError
 from xed_convert.numbers import decimal
 
 if TYPE_CHECKING:
@@ -151,10 +151,13 @@ def of_text(
         progress: called with the statements that are done, and all.
 
     Raises:
-        AssemblyError: a statement cannot be read or encoded; the message names its line.
+        AssemblyError: a statement cannot be read or encoded; the message names file and line.
         AnalysisError: half of the marks is missing, or there is no such label.
     """
-    listing = list_text(text, syntax, progress)
+    try:
+        listing = list_text(text, syntax, progress)
+    except AssemblyError as error:
+        raise error.of_file(name) from error
     if function is not None:
         listing = _function(listing, function)
 

@@ -359,10 +359,10 @@ def _in_statement(one: _Written, error: AssemblyError) -> AssemblyError:
     """Return the error with its line, and with the statement as it was written where it quotes made-up addresses."""
 
     def written(match: re.Match[str]) -> str:
-        is_made_up = any(int(number) >= FIRST_DATA for number in re.findall(r"\d+", match[1]))
+        is_made_up = any(int(number) >= FIRST_DATA for number in re.findall(r"\d+", match[0]))
         return f"'{_without_labels(one.text)}'" if is_made_up else match[0]
 
-    message = re.sub(r"'([^']*)'", written, error.message)
+    message = re.sub(r"\"[^\"]*\"|'[^']*'", written, error.message)
     return AssemblyError(f"line {one.line}: {message}", hint=error.hint)
 
 

@@ -15,6 +15,7 @@ from typing import IO
 from runner.own_code.code import MeasureError
 from runner.own_code.reading.text import OperandSyntax, assemble
 from xed_convert.assembly.syntax import LONGEST_TEXT
+from xed_convert.errors import AssemblyError
 
 MOST_BYTES = 1 << 20
 """Of a part: the kernel module's limit for all code."""
@@ -30,7 +31,10 @@ def code_of(source: str, syntax: OperandSyntax = OperandSyntax.INTEL) -> bytes:
     """
     kind, colon, rest = source.partition(":")
     if source.startswith("@"):
-        return assemble(read_text(Path(source[1:])), syntax)
+        try:
+            return assemble(read_text(Path(source[1:])), syntax)
+        except AssemblyError as error:
+            raise error.of_file(source[1:]) from error
     if colon and kind == "hex":
         return bytes_of(rest)
     if colon and kind == "raw":

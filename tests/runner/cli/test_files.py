@@ -113,3 +113,61 @@ def test_a_campaign_may_have_any_name(campaign: Path, tmp_path: Path, capfd: pyt
 def test_what_is_no_campaign_is_none_under_any_other_name(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("SQLite format 4")
     assert not any(is_campaign(path) for path in (tmp_path, tmp_path / "text", tmp_path / "missing", Path("/dev/zero")))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("analyze", "kernel.s --arch SKL"), ("measure", "--asm-file kernel.s --backend sim --arch HSW")],
+)
+def test_a_file_is_named_whose_text_cannot_be_read(
+    name: str, arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    need_catalogue()
+    (tmp_path / "kernel.s").write_text("imul rax, rbx\nbogus rax\n")
+    monkeypatch.chdir(tmp_path)
+    assert command_of(name, arguments.split()) == 2
+    said = capfd.readouterr().err
+    assert said.startswith("error: kernel.s: ")
+    assert "BOGUS" in said
+
+
+def test_a_message_quotes_a_statement_as_it_was_written(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "text").write_text("<?xml version='1.0' encoding='UTF-8'?>\n")
+    assert command_of("analyze", [str(tmp_path / "text"), "--arch", "SKL"]) == 2
+    assert "<?xml version='1.0' encoding='UTF-8'?>" in capfd.readouterr().err
+
+
+def test_a_picture_of_nothing_is_refused_before_anything_is_measured(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    plot = tmp_path / "m.svg"
+    assert command_of("memory", ["times", "--backend", "sim", "--arch", "SKX:memory", "--plot", str(plot)]) == 2
+    said = capfd.readouterr()
+    assert "--plot draws store forwarding" in said.err
+    assert (said.out, plot.exists()) == ("", False)
+
+
+def test_what_is_shipped_about_memory_has_a_name_in_any_case(capfd: pytest.CaptureFixture[str]) -> None:
+    assert command_of("memory", ["--from", "zen4"]) == 0
+    assert "store forwarding" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "Expecting value"),
+        (b"{\x80}", "not a text"),
+        (b'{"form": "uopscope memory 1"}', "no member 'store_forwarding'"),
+        (b"[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_what_is_no_document_about_memory_is_told_in_words(
+    content: bytes, said: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "memory.json"
+    path.write_bytes(content)
+    assert command_of("memory", ["--from", str(path)]) == 2
+    message = capfd.readouterr().err
+    assert said in message
+    assert "Error:" not in message
