@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runner.cli.support.own_code import write_text
 from xed_convert.datafiles.layers import find_datafiles
 from xed_convert.errors import ConversionError
 from xed_convert.files import atomic_write, check_writable
@@ -30,8 +31,14 @@ def convert(
         Path | None, typer.Argument(metavar="XED", help="A datafiles folder or an XED checkout.", show_default=False)
     ] = None,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="The file to write: .xml, .xml.gz, .xml.xz, .bin, - for stdout.")
-    ] = Path("instructions.xml"),
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="The file to write: .xml, .xml.gz, .xml.xz, .bin, - for stdout.",
+            show_default="instructions.xml; with --xsd standard output",
+        ),
+    ] = None,
     include: Annotated[
         list[str] | None,
         typer.Option(
@@ -44,7 +51,7 @@ def convert(
     ] = None,
     *,
     fetch: Annotated[bool, typer.Option("--fetch", help="Clone XED's pinned version with git, once.")] = False,
-    xsd: Annotated[bool, typer.Option("--xsd", help="Print the schema of the files and exit.")] = False,
+    xsd: Annotated[bool, typer.Option("--xsd", help="Only write the schema of the files.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not print the counts, nor progress.")] = False,
 ) -> None:
     """Convert XED's datafiles to the catalogue; print how many variants and records there are."""
@@ -54,8 +61,9 @@ def convert(
     from xed_convert.garbage import without_collection  # noqa: PLC0415
 
     if xsd:
-        sys.stdout.write(schema_text())
+        write_text("-" if output is None else str(output), schema_text)
         return
+    output = Path("instructions.xml") if output is None else output
     if str(output) != "-":
         check_writable(output)
     datafolder = _source(folder, fetch=fetch, quiet=quiet)

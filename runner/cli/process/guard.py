@@ -134,8 +134,22 @@ def _refuse_overwriting(arguments: Sequence[str], program: str) -> None:
             raise UsageError("only one form can go to standard output")
         raise UsageError(f"{option} {target}: {written[place]} writes the same file", hint="name another file")
     for option, source in named:
-        if option not in outputs and "." in source and (output := written.get(_place(source))):
+        if option not in outputs and _may_be_input(option, source, program) and (output := written.get(_place(source))):
             raise UsageError(f"{output} {source}: it is an input, too, and would be lost", hint="name another file")
+
+
+NO_FILES = {
+    *("--arch", "--asm", "--backend", "--extension", "--function", "--init", "--instr", "--isa-set", "--late-init"),
+    *("--one-time-init", "--symbol"),
+}
+"""Options whose values are names or code: a file that is called like one is another thing."""
+
+
+def _may_be_input(option: str, source: str, program: str) -> bool:
+    """Whether a word names a file that is read: `prog` may be one, but not a pattern of `characterize`."""
+    if option in NO_FILES:
+        return False
+    return "." in source or ((program != "characterize" or option == "--model") and Path(_place(source)).is_file())
 
 
 def _place(name: str) -> str:

@@ -171,3 +171,33 @@ def test_what_is_no_document_about_memory_is_told_in_words(
     message = capfd.readouterr().err
     assert said in message
     assert "Error:" not in message
+
+
+def test_an_input_without_a_dot_in_its_name_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, arguments in (("blocks", "prog -o prog"), ("db", "export prog --csv prog"), ("db", "check prog -o prog")):
+        Path("prog").write_text("this is read")
+        assert command_of(name, arguments.split()) == 2
+        assert "prog: it is an input, too, and would be lost" in capfd.readouterr().err
+        assert Path("prog").read_text() == "this is read"
+
+
+def test_names_and_code_are_no_inputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    need_catalogue()
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        assert called([*SIMULATED, "NOP", "--csv", "NOP"]) == 0
+        assert command_of("measure", ["--asm", "nop", *SIMULATED, "--json", "nop"]) == 0
+        capfd.readouterr()
+
+
+def test_the_schema_goes_where_it_is_wanted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert command_of("convert", ["--xsd"]) == 0
+    schema = capfd.readouterr().out
+    assert command_of("convert", ["--xsd", "-o", str(tmp_path / "s.xsd")]) == 0
+    assert capfd.readouterr().out == ""
+    assert (tmp_path / "s.xsd").read_text() == schema
