@@ -58,7 +58,7 @@ def measure(
     ] = None,
     offset: Annotated[int, typer.Option(metavar="N", help="Begin this many bytes behind a multiple of 64.")] = 0,
     value: Annotated[
-        str, typer.Option(metavar="N", help="With --on-demand: value of registers, memory.")
+        str, typer.Option(metavar="N", help="With --on-demand, --blocks: value of registers, memory.")
     ] = INITIAL_VALUE,
     modes: Annotated[
         str, typer.Option(metavar="LIST", help="With --blocks: unrolled (the default), loop, or both.")
@@ -121,6 +121,8 @@ def measure(
         raise UsageError("--plot is for sweeps", hint="for example: --sweep N=0..64:4")
     if modes and blocks is None:
         raise UsageError("--modes is for --blocks", hint="leave it out: code is measured unrolled and in a loop")
+    if value != INITIAL_VALUE and blocks is None and not on_demand:
+        raise UsageError("--value is for --on-demand and --blocks", hint="--init sets registers, as in 'mov rax, 5'")
     if blocks is not None:
         _refuse_beside_blocks(asm, asm_file, hexadecimal, code_file, object_file, init, late_init, one_time_init, sweep)
         if area_size or contiguous:

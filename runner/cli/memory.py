@@ -84,9 +84,9 @@ def memory(
     if plot is not None:
         from xed_convert.extras import extra  # noqa: PLC0415 - likewise
 
-        extra("matplotlib", "--plot FILE")
         if parts and FORWARDING not in parts:
             raise UsageError("--plot draws store forwarding", hint=f"name the part {FORWARDING}, too")
+        extra("matplotlib", "--plot FILE")
     if from_file is not None:
         if parts or access or place or addressing or cpu is not None or arch:
             raise UsageError("--from shows what was measured before", hint="leave out the options about measuring")

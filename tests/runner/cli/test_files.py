@@ -140,7 +140,6 @@ def test_a_message_quotes_a_statement_as_it_was_written(tmp_path: Path, capfd: p
 def test_a_picture_of_nothing_is_refused_before_anything_is_measured(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("matplotlib")
     plot = tmp_path / "m.svg"
     assert command_of("memory", ["times", "--backend", "sim", "--arch", "SKX:memory", "--plot", str(plot)]) == 2
     said = capfd.readouterr()

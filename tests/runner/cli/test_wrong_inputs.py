@@ -86,6 +86,9 @@ ROWS = (
     Wrong("uopscope measure --asm 'NOSUCH RAX' --backend sim --arch HSW", 2, "NOSUCH"),
     Wrong("uopscope measure --asm '' --backend sim --arch HSW", 2, "--asm: the value is empty"),
     Wrong("uopscope measure --asm nop --modes loop --backend sim --arch HSW", 2, "--modes is for --blocks"),
+    Wrong(f"uopscope measure --asm nop --value 5 {SIM}", 2, "--value is for --on-demand and --blocks"),
+    Wrong("uopscope blocks binary -o binary", 2, "-o binary: it is an input, too, and would be lost"),
+    Wrong("uopscope memory times --backend sim --arch SKX:memory --plot m.svg", 2, "--plot draws store forwarding"),
     Wrong("uopscope measure --asm nop --unroll 0 --backend sim --arch HSW", 2, "--unroll 0 is not between"),
     Wrong(f"uopscope measure --asm nop --area-size 3 {SIM}", 2, "--area-size 3: not a multiple of 64 KiB"),
     Wrong(
