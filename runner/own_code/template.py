@@ -98,9 +98,10 @@ def _text_of(source: str) -> str:
 
 
 def _code_of(source: str, syntax: OperandSyntax) -> bytes:
-    if not source.startswith(TEXT):
+    before, *rest = source.split(TEXT, 2)
+    if before or len(rest) < 2:  # what people type may have zeros anywhere
         return code_of(source, syntax)
-    _, name, text = source.split(TEXT, 2)
+    name, text = rest
     try:
         return assemble(text, syntax)
     except AssemblyError as error:

@@ -208,3 +208,9 @@ def test_plots_have_a_line_for_each_mode_and_each_value_of_other_parameters() ->
     assert picture == svg(rows, ["N", "M"], "a title").decode()
     lines = list(bars(rows, ["N", "M"]))
     assert [line.split()[-1] for line in lines[1:]] == ["3.00", "4.00", "6.00", "8.00"]
+
+
+@pytest.mark.parametrize("source", ["\0", "\0 nop", "nop \0"])
+def test_zeros_in_what_people_type_are_an_error_of_ours(source: str) -> None:
+    with pytest.raises(AssemblyError):
+        Template(source).request()
