@@ -151,6 +151,8 @@ class _Drawing:
     ) -> int:
         """Add a computing µop on a unit (on the divider's port if it divides); return its index."""
         ports = self.shape.divider_port if divider else self.source.choice(self.units)
+        if self.loads:
+            ports = self.shape.beside_loads.get(ports, ports)
         fast = (max(1, latency // 2), max(1, divider // 3)) if divider and self.source.random() < 0.7 else None
         self.uops.append(Uop(ports, latency, inputs, outputs, divider_cycles=divider, fast=fast))
         return len(self.uops) - 1

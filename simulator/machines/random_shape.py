@@ -7,7 +7,7 @@ of the same seed. Kinds can be combined: `hidden+intel`.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from results.model import PORT_LETTERS
@@ -16,7 +16,7 @@ from simulator.machines.noise import CounterNoise
 from simulator.machines.shipped import read_isa_sets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 CHIPS = ("HASWELL", "SKYLAKE_SERVER")
 """The ISA sets of a random machine are those of one of these chips."""
@@ -27,7 +27,7 @@ class MachineShape:
     """What a seed decides about the whole machine. Ports are letters, latencies are in core cycles.
 
     `units` are the functional units of all computing µops, `hidden_units` those that only instructions of two and more
-    µops use.
+    µops use. `beside_loads` are the ports that are left of a unit in instructions that load.
     """
 
     parameters: Parameters
@@ -40,6 +40,7 @@ class MachineShape:
     store_latency: int
     isa_sets: frozenset[str]
     hidden_units: tuple[frozenset[str], ...] = ()
+    beside_loads: Mapping[frozenset[str], frozenset[str]] = field(default_factory=dict)
 
 
 def draw_shape(seed: int, kind: str = "") -> MachineShape:
@@ -163,6 +164,14 @@ def _hidden(source: random.Random, shape: MachineShape) -> MachineShape:
     return replace(shape, units=units, hidden_units=tuple(sorted(hidden, key=sorted)))
 
 
+def _beside_loads(source: random.Random, shape: MachineShape) -> MachineShape:
+    """Leave all ports but one of each unit to what computes on a load, and the same ones of units in one another."""
+    needed = {group[0] for group in shape.parameters.shared_counters}  # of two with one counter, a unit has this one
+    closed = source.choice(sorted(frozenset[str]().union(*shape.units) - needed))
+    left = {unit: unit - {closed} for unit in shape.units if closed in unit and len(unit) > 1}
+    return replace(shape, beside_loads=left)
+
+
 def _any_counters(source: random.Random, shape: MachineShape) -> MachineShape:
     """Cut the ports, in any order, into groups of one to three that share a counter; one group has at least two."""
     ports = list(shape.parameters.ports)
@@ -197,6 +206,7 @@ def _intel_binding(source: random.Random, shape: MachineShape) -> MachineShape:
 
 KINDS = {
     "hidden": MachineKind("half of the port sets occur only inside instructions of two and more µops", _hidden),
+    "loads": MachineKind("what computes on a load cannot use one of the ports", _beside_loads),
     "counters": MachineKind("any ports share a counter, in groups of up to three", _any_counters),
     "width": MachineKind("issues 2 to 12 µops per cycle", _any_width),
     "small": MachineKind("a small reorder buffer and scheduler", _small_buffers),

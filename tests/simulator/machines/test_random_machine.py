@@ -12,7 +12,7 @@ import generator
 from generator.exclusions import excluded
 from generator.operands.allocation import independent_instances
 from generator.operands.places import sources
-from results.machine.graph import ADDRESS_PARTS, Endpoint
+from results.machine.graph import ADDRESS_PARTS, Endpoint, UopKind
 from results.model import Status
 from runner.backend import Job, Repeat
 from runner.backends.sim import SimBackend, open_machine
@@ -133,7 +133,7 @@ def test_a_kind_changes_one_thing_about_a_machine(kind: str, seed: int) -> None:
     assert set(hard.units) | set(hard.hidden_units) == set(plain.units)
     assert set(hard.units)
     assert not set(hard.units) & set(hard.hidden_units)
-    if kind not in ("hidden", "width", "small"):  # where a machine may be drawn that already is like that
+    if kind not in ("hidden", "loads", "width", "small"):  # where a machine may be drawn that already is like that
         assert hard != plain
 
 
@@ -143,6 +143,23 @@ def test_kinds_can_be_combined() -> None:
     assert machine.parameters.binding is Binding.INTEL
     assert machine.parameters.noise.sample_percent == 1
     assert machine.parameters.noise.offset == 7
+
+
+def test_what_computes_on_a_load_lacks_one_port() -> None:
+    variants = list(catalogue())[::11]
+    narrowed = 0
+    for seed in range(1, 9):
+        machine = RandomMachine(seed, variants, kind="loads")
+        left = machine.shape.beside_loads
+        (closed,) = {port for unit, rest in left.items() for port in unit - rest}
+        for variant in variants:
+            behaviour = machine.behaviour(variant)
+            assert behaviour
+            computing = [uop.ports for uop in behaviour.uops if uop.kind is UopKind.COMPUTE]
+            if any(uop.kind is UopKind.LOAD for uop in behaviour.uops):
+                assert all(closed not in ports or len(ports) == 1 for ports in computing), variant.string
+                narrowed += sum(ports in left.values() for ports in computing)
+    assert narrowed > 1000
 
 
 def test_hidden_sets_occur_only_beside_other_uops() -> None:
