@@ -57,8 +57,9 @@ def kind_of(row: Mapping[str, str]) -> str:
 
 
 def noise_and_machine(row: Mapping[str, str]) -> str:
-    """Return the noise of a row with its machine; random machines are one group."""
-    machine = "random" if row["machine"].startswith("random:") else f"`{row['machine']}`"
+    """Return the noise of a row with its machine; random machines of one kind are one group."""
+    name = row["machine"]
+    machine = name.rpartition(":")[0] if name.startswith("random:") else f"`{name}`"
     return f"{row['noise_percent']}% noise, {machine}"
 
 
@@ -166,6 +167,7 @@ TABLES = {
             Column("machines", MACHINES),
             _VARIANTS,
             Column("stated right", "right", "variants"),
+            Column("alike in time", "alike"),
             Column("visible part right", "visible"),
             Column("named, truth among them", "named"),
             Column("named without it", "named_others"),

@@ -38,6 +38,11 @@ def joined(one: PortUsage, other: PortUsage) -> PortUsage:
     return PortUsage({ports: one.uops.get(ports, 0) + other.uops.get(ports, 0) for ports in {**one.uops, **other.uops}})
 
 
+def scaled(usage: PortUsage, times: int) -> PortUsage:
+    """Return the µops of several instances."""
+    return PortUsage({ports: count * times for ports, count in usage.uops.items()})
+
+
 def moved(usage: PortUsage, source: PortSet, target: PortSet, count: int) -> PortUsage:
     """Return a usage in which `count` µops of one set have another one instead."""
     uops = {**usage.uops, source: usage.uops[source] - count, target: usage.uops.get(target, 0) + count}

@@ -84,6 +84,7 @@ Found = TypeVar("Found")
 
 BY_TIME = {
     by_time.Verdict.RIGHT: "right",
+    by_time.Verdict.ALIKE: "right",
     by_time.Verdict.VISIBLE: "right",
     by_time.Verdict.NAMED: "named",
     by_time.Verdict.NAMED_OTHERS: "none",

@@ -1,7 +1,8 @@
 """Compares port usages that were inferred by time alone with the truth of simulated machines.
 
 No time says which port is which, so names count up to renaming: one renaming has to do for all answers about a machine.
-Sets as wide as the issue width cannot be kept busy, so µops of theirs cannot be seen.
+Sets as wide as the issue width cannot be kept busy, so µops of theirs cannot be seen. A usage is alike in time if no
+mix tells it from the truth.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
+from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 from inference.characterizer import CandidateCache, Characterizer
@@ -18,7 +20,7 @@ from inference.ports.by_time.counterparts import infer_beside_registers, time_al
 from inference.ports.by_time.mixes import MixFactory
 from results.findings import Indistinguishable, OnlyBounds, Unplaced
 from results.model import PortUsage
-from results.ports import confined, joined, renamed, throughput_of
+from results.ports import confined, joined, renamed, scaled, throughput_of
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Limits, Session, Task
 from runner.verification.judge import visible_ports
@@ -41,6 +43,12 @@ MANY = 1000
 MIXED = 5
 """Different instructions in the mixes that are predicted."""
 
+INSTANCES = 6
+"""Instances of an instruction in the mixes that may tell two usages apart."""
+
+BESIDE = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 48)
+"""Instructions of a set in these mixes: up to as many as four ports do while one port does all instances twice."""
+
 NEAR = Fraction(2, 100)
 """A mix is predicted right if the linear program's time is that near to the true one."""
 
@@ -49,6 +57,7 @@ class Verdict(StrEnum):
     """How an answer compares with the truth."""
 
     RIGHT = "stated right"
+    ALIKE = "stated otherwise, and alike in time"
     VISIBLE = "visible part right"
     NAMED = "named, the truth among them"
     NAMED_OTHERS = "named without the truth"
@@ -148,12 +157,16 @@ def _count(
         verdict = Verdict.VISIBLE if verdict is Verdict.RIGHT else verdict
     else:
         usages = [renamed(usage, names) for usage in usages]
-        visible = seen(truth, {frozenset(names[f"r{port}"] for port in ports) for ports in basic})
+        sets = {frozenset(names[f"r{port}"] for port in ports) for ports in basic}
+        visible = seen(truth, sets)
         verdict = _verdict(found, usages, truth.__eq__, visible.__eq__)
+        if verdict is Verdict.WRONG and found is not None:
+            is_stated = found.usage is not None
+            verdict = Verdict.ALIKE if are_alike(usages[0], truth if is_stated else visible, sets) else verdict
         if found is not None and found.usage is not None:
             known.append((usages[0], truth))
     outcome.answers[variant.string] = verdict
-    if verdict not in {Verdict.RIGHT, Verdict.VISIBLE, Verdict.NAMED}:
+    if verdict not in {Verdict.RIGHT, Verdict.ALIKE, Verdict.VISIBLE, Verdict.NAMED}:
         outcome.exceptions.append((variant.string, verdict.value, _said(found, usages), str(truth)))
 
 
@@ -211,13 +224,24 @@ def _comparison(truth: PortUsage, basic: Mapping[PortSet, PortUsage]) -> Callabl
 
 def shown(blocker: PortUsage, usage: PortUsage, size: int) -> Fraction:
     """Return the µops that a usage seems to have on a set of `size` ports, which many instances of `blocker` block."""
-    many = PortUsage({ports: count * MANY for ports, count in blocker.uops.items()})
+    many = scaled(blocker, MANY)
     return (throughput_of(joined(many, usage)) - throughput_of(many)) * size
 
 
 def seen(truth: PortUsage, sets: set[PortSet]) -> PortUsage:
     """Return the µops of a usage that are confined to any of these sets, which can be kept busy."""
     return PortUsage({ports: n for ports, n in truth.uops.items() if n and any(ports <= one for one in sets)})
+
+
+def are_alike(one: PortUsage, other: PortUsage, sets: set[PortSet]) -> bool:
+    """Whether instances of both usages take the same time beside any instructions of two of these sets, and alone."""
+    for some in combinations(sorted(sets, key=sorted), min(2, len(sets))):
+        for counts in product(BESIDE, repeat=len(some)):
+            beside = PortUsage({ports: count for ports, count in zip(some, counts, strict=True) if count})
+            times = [throughput_of(joined(scaled(usage, INSTANCES), beside)) for usage in (one, other)]
+            if times[0] != times[1]:
+                return False
+    return True
 
 
 def _predict(outcome: MachineFigures, known: Sequence[tuple[PortUsage, PortUsage]]) -> None:
@@ -233,7 +257,7 @@ def _predict(outcome: MachineFigures, known: Sequence[tuple[PortUsage, PortUsage
 
 
 def true_names(timed: TimedMachine, backend: SimBackend, catalogue: Catalogue) -> dict[str, str] | None:
-    """Return the names of ports with which all basic sets are those of the machine's model; None if there are none."""
+    """Return the names of ports with which all basic sets and parts are the model's; None if there are none."""
     machine = backend.machine
     pairs: list[tuple[PortSet, PortSet]] = []
     for one in timed.sets:
@@ -242,6 +266,11 @@ def true_names(timed: TimedMachine, backend: SimBackend, catalogue: Catalogue) -
         if not fitting:
             return None
         pairs.append((one.ports, fitting[0]))
+    shown = {true for _, true in pairs}
+    for part in timed.parts:
+        own = frozenset(name.removeprefix("r") for name in part.part)
+        truth = visible_ports(machine.truth(part.example))
+        pairs += [(own, ports) for ports in truth.uops if len(ports) == len(own) and ports not in shown][:1]
     letters = sorted(frozenset().union(*(ports for ports, _ in pairs)))
 
     def search(place: int, names: dict[str, str]) -> dict[str, str] | None:
