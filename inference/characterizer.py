@@ -30,6 +30,7 @@ from inference.ports.blocking import find_blocking
 from inference.ports.blocking_instructions import BlockingSet, Candidate
 from inference.ports.by_time.machine import Discovery, TimedMachine
 from inference.ports.by_time.mixes import MixFactory
+from inference.ports.by_time.parts.known import find_parts
 from inference.ports.by_time.wide import find_wide_sets
 from inference.variant import characterize_variant
 from xed_convert.errors import EncodingError
@@ -143,7 +144,7 @@ class Characterizer:
     def find_port_sets(self) -> Procedure[TimedMachine | None]:
         """Find the machine's port sets by time alone, with VEX code, or with SSE code where that does not run.
 
-        The search is repeated if times were too noisy. Then follow those of 512-bit code, which may have others.
+        The search is repeated if times were too noisy. Then follow parts of these sets, and the sets of 512-bit code.
         None: no filler shows issue slots.
         """
         candidates = {
@@ -158,6 +159,8 @@ class Characterizer:
                 break
         if found is None or found.is_noisy:
             return found
+        parts = yield from find_parts(found, MixFactory(self._base.instructions))
+        found = replace(found, parts=parts)
         wide = self._candidates.candidates(CodeKind.WIDE, every_class=self._thorough, timed=True)
         return replace(found, wide=(yield from find_wide_sets(discovery, found, wide)))
 

@@ -174,6 +174,24 @@ class ManyInstances(Step):
 
 
 @dataclass(frozen=True, slots=True)
+class UsageTime:
+    """The cycles that the ports of a usage allow."""
+
+    usage: PortUsage
+    cycles: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class PartsCompared(Step):
+    """The cycles of many instances beside others, and what they would take at least with each of several usages."""
+
+    beside: tuple[Blocked, ...]
+    instances: int
+    cycles: Fraction
+    allowed: tuple[UsageTime, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SlotsFound(Step):
     """The cycles of one instance among filler; filler of the same lengths is issued at `width` slots per cycle."""
 

@@ -147,6 +147,13 @@ def _(value: findings.ManyInstances) -> str:
     return f"with {name} kept busy by {_blocked(value.blocked_by)}, {value.instances} instances: at most {sum_} each"
 
 
+@step.register
+def _(value: findings.PartsCompared) -> str:
+    beside = " and ".join(map(_blocked, value.beside))
+    allowed = ", ".join(f"{one.usage} allows {_decimal(one.cycles)}" for one in value.allowed)
+    return f"{value.instances} instances beside {beside}: {_decimal(value.cycles)} cycles; {allowed}"
+
+
 def _time_of(uops: Fraction, ports: PortSet) -> str:
     """Return the time that a set of ports had for so many µops."""
     return f"{_factor(uops / len(ports))} cycles x {len(ports)} {'ports' if len(ports) > 1 else 'port'}"
@@ -444,6 +451,8 @@ def _(value: findings.OnlyBounds) -> str:
 def _(value: findings.Indistinguishable) -> str:
     names = [*map(_usage, value.usages), *([f"{value.others} others"] if value.others else [])]
     answers = f" (answers: {_answers(value.answers)})" if value.answers else ""
+    if len(names) == 1:
+        return f"only {names[0]} fits, but not all answers are exact{answers}"
     return f"several port usages fit: {' or '.join(names)}{answers}"
 
 

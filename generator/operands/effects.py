@@ -92,6 +92,11 @@ def effects_of(instance: Instance) -> Effects:
     return Effects(frozenset(reads), frozenset(writes), frozenset(merged))
 
 
+def fixed_effects(variant: InstructionVariant) -> Effects:
+    """Return what all instances of a variant read, write and merge: implicit registers and flags."""
+    return Effects(*map(frozenset, _roles(variant).fixed))
+
+
 def _add_effects(variant: InstructionVariant, operand: Operand, value: OperandValue | None, into: _Sets) -> None:
     """Add what an operand with that value (None: it is fixed) reads, writes and merges."""
     if operand.kind is OperandKind.REGISTER:

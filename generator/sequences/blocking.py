@@ -366,8 +366,12 @@ def different(instances: list[Instance]) -> list[Instance]:
 
 
 def is_chained(variant: InstructionVariant) -> bool:
-    """Whether an instance waits for an earlier one that was given the same registers to write to."""
-    return any(operand.explicit and operand.written and operand.read for operand in _registers(variant))
+    """Whether an instance waits for an earlier one that was given the same registers to write to.
+
+    What is written on a condition may keep its value (CMOV).
+    """
+    written = [operand for operand in _registers(variant) if operand.explicit and operand.written]
+    return any(operand.read or operand.conditional_write for operand in written)
 
 
 class Combiner:

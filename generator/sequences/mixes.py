@@ -86,6 +86,15 @@ def mix(
     )
 
 
+def turns(parts: Sequence[MixPart]) -> list[int]:
+    """Return how often at most an instance of each part stands in a mix of these, since registers are scarce.
+
+    Raises:
+        AllocationError: there are not enough registers.
+    """
+    return [-(-count // len(column)) for column, count in _columns([one for one in parts if one.count], set())]
+
+
 def _subject(variant: InstructionVariant, parts: Sequence[MixPart]) -> Instance:
     """Return the instance under test; it reads where the other loads read, if nothing writes there."""
     writes = any(map(writes_memory, (variant, *(one.variant for one in parts))))

@@ -98,6 +98,7 @@ _WRITERS: Mapping[type, Callable[[Any], Any]] = {
     findings.NopTime: _members,
     findings.DivisionTime: _members,
     findings.MoveTime: _members,
+    findings.UsageTime: _members,
     LatencyKey: _members,
 }
 

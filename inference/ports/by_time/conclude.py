@@ -52,12 +52,14 @@ def conclude(probe: TimedProbe) -> PortConclusion:
     return PortConclusion(usage, failure, tuple(probe.steps), tuple(probe.experiments), stage="by time")
 
 
+def usage_of(found: PortConclusion) -> PortUsage | None:
+    """Return the usage that is stated, or its visible part; None where there is neither."""
+    return found.failure.usage if isinstance(found.failure, Unplaced) else found.usage
+
+
 def _failure(probe: TimedProbe, possible: list[PortUsage] | None, *, is_certain: bool) -> Failure | None:
     """Return why no usage can be stated (None: the only possible one can)."""
-    answers = tuple(
-        Confined(probe.machine.public(ports), bounds.most, exact=bounds.least == bounds.most)
-        for ports, bounds in probe.bounds.items()
-    )
+    answers = answers_of(probe)
     if possible is None or len(possible) > MOST_NAMED:
         return OnlyBounds(probe.most_slots, answers)
     if not possible:
@@ -68,6 +70,14 @@ def _failure(probe: TimedProbe, possible: list[PortUsage] | None, *, is_certain:
     if delayed:
         return Delays(delayed, possible[0], probe.sure_slots)
     return doubt(probe, possible[0], answers)
+
+
+def answers_of(probe: TimedProbe) -> tuple[Confined, ...]:
+    """Return how many µops are confined to each set that was asked about."""
+    return tuple(
+        Confined(probe.machine.public(ports), bounds.most, exact=bounds.least == bounds.most)
+        for ports, bounds in probe.bounds.items()
+    )
 
 
 def doubt(probe: TimedProbe, usage: PortUsage, answers: tuple[Confined, ...]) -> Failure | None:
@@ -149,14 +159,14 @@ def _of_parts(probe: TimedProbe, usage: PortUsage, *, is_known: bool = True) -> 
         for ports, count in usage.uops.items()
         if len(ports) > 1 and not (is_known and is_pipelined and _is_shown(probe, ports))
     ]
-    parts = [(_parts_of(ports), count) for ports, count in sets]
+    parts = [(parts_of(ports), count) for ports, count in sets]
     # Counted before they are made: of ten µops on four ports there are two million
     if prod(comb(len(some) + count - 1, count) for some, count in parts) > MOST_COMBINED:
         return None
     choices = [combinations_with_replacement(some, count) for some, count in parts]
     same = {ports: count for ports, count in usage.uops.items() if ports not in dict(sets)}
     found = [PortUsage(dict(Counter(same) + Counter(chain(*chosen)))) for chosen in product(*choices)]
-    return [one for one in found if one == usage or _agrees(probe, one)]
+    return [one for one in found if one == usage or agrees(probe, one)]
 
 
 def _is_shown(probe: TimedProbe, ports: PortSet) -> bool:
@@ -180,12 +190,12 @@ def _is_shown(probe: TimedProbe, ports: PortSet) -> bool:
     )
 
 
-def _parts_of(ports: PortSet) -> list[PortSet]:
+def parts_of(ports: PortSet) -> list[PortSet]:
     """Return a set and all of its parts, larger ones first."""
     return [frozenset(part) for size in range(len(ports), 0, -1) for part in combinations(sorted(ports), size)]
 
 
-def _agrees(probe: TimedProbe, usage: PortUsage) -> bool:
+def agrees(probe: TimedProbe, usage: PortUsage) -> bool:
     """Whether a usage agrees with all answers and with the throughput."""
     within = (
         bounds.least <= confined(usage, probe.machine.public(ports)) <= bounds.most

@@ -10,27 +10,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 from generator.sequences.blocking import is_wide, kind_of
 from generator.support.prologue import extra_code_of
-from inference.ports.by_time.conclude import conclude
+from inference.ports.by_time.conclude import conclude, usage_of
 from inference.ports.by_time.hypotheses import PortComponent, UopBounds, components
-from inference.ports.by_time.members import SHARES
-from inference.ports.by_time.mixes import MANY, MixFactory, ask, cycles_of
+from inference.ports.by_time.mixes import MixFactory, ask
+from inference.ports.by_time.parts.beside import told_of_parts
+from inference.ports.by_time.parts.unions import told_of_unions
 from inference.ports.by_time.slots import count_again, slots_of
-from inference.ports.by_time.timed_probe import SLOWER, TimedProbe, hypotheses_of
+from inference.ports.by_time.timed_probe import TimedProbe, hypotheses_of
 from inference.ports.infer import MOST_NAMED, PortConclusion
 from results.findings import (
-    Indistinguishable,
     Note,
     NotGenerated,
     Remark,
-    SequenceTime,
     TooNoisy,
     Unplaced,
 )
@@ -40,7 +36,7 @@ from results.ports import throughput_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from inference.experiment import Procedure, Request
+    from inference.experiment import Procedure
     from inference.ports.by_time.machine import TimedMachine, TimedSet
     from results.ports import PortSet
     from xed_convert.model import InstructionVariant
@@ -89,8 +85,8 @@ def infer_by_time(
     found = yield from _asked(probe, mixes)
     if isinstance(found.failure, Unplaced) and (yield from count_again(probe, mixes)):
         found = yield from _asked(probe, mixes)  # a slot without a µop may come from a disturbed time
-    usage = _usage_of(found)
-    return found if usage is None else (yield from _part_of_set(probe, mixes, found, usage))
+    found = yield from told_of_unions(probe, mixes, found)
+    return (yield from told_of_parts(probe, mixes, found))
 
 
 def _asked(probe: TimedProbe, mixes: MixFactory) -> Procedure[PortConclusion]:
@@ -102,17 +98,12 @@ def _asked(probe: TimedProbe, mixes: MixFactory) -> Procedure[PortConclusion]:
     return found
 
 
-def _usage_of(found: PortConclusion) -> PortUsage | None:
-    """Return the usage that is stated, or its visible part; None where there is neither."""
-    return found.failure.usage if isinstance(found.failure, Unplaced) else found.usage
-
-
 def _unasked(probe: TimedProbe, found: PortConclusion) -> list[PortSet]:
     """Return the sets of a usage that can be kept busy, but were only concluded from answers about larger ones.
 
     Those conclusions depend on the diagram: sets that have one port in common there may have more.
     """
-    usage = _usage_of(found)
+    usage = usage_of(found)
     if usage is None:
         return []
     return [
@@ -166,63 +157,3 @@ def _next(probe: TimedProbe, part: PortComponent, askable: Mapping[PortSet, Time
     if len(hypotheses) <= MOST_NAMED:
         fast = [one for one in hypotheses if throughput_of(PortUsage(dict(part.usage(one)))) <= probe.slowest]
     return part.tells_most(fast or hypotheses, left)
-
-
-def _part_of_set(
-    probe: TimedProbe, mixes: MixFactory, found: PortConclusion, usage: PortUsage
-) -> Procedure[PortConclusion]:
-    """Ask whether µops of a set are confined to two smaller ones together, which no other instruction may have.
-
-    An example: on Skylake-X, 512-bit instructions use p05. Nothing else has that set, so they seem to have p015. If the
-    throughput needs all ports of the larger set, there is nothing to ask. Else some of them have the smaller one if the
-    mix takes longer than one with as many µops that are known to use the larger.
-    """
-    askable = probe.askable()
-    planned: list[tuple[PortSet, PortSet, Request]] = []
-    counts = {ports: usage.uops.get(probe.machine.public(ports), 0) for ports in askable}
-    for whole in (ports for ports, count in counts.items() if count):
-        inner = [ports for ports in askable if ports < whole]
-        for one, other in combinations(inner, 2):
-            part = one | other
-            if one & other or len(part) == len(whole) or not _may_have_part(probe, usage, whole, part):
-                continue
-            # So many that a single µop in the part makes it the fullest set
-            number = MANY * counts[whole]
-            blockers = [(askable[each].blockers[probe.kind], number * len(each)) for each in (one, other)]
-            known = (askable[whole].blockers[probe.kind], number)
-            made = mixes.possible([([*blockers, (probe.variant, MANY)], None), ([*blockers, known], None)])
-            planned += [(whole, part, request) for request in made]
-    if not planned:
-        return found
-    measured = yield [one for *_, one in planned]
-    times = [cycles_of(one) or Fraction(0) for one in measured]
-    experiments = (*found.experiments, *(request.benchmark.id for *_, request in planned))
-    steps = [
-        *found.steps,
-        *(SequenceTime(one[2].benchmark.purpose, time, MANY) for one, time in zip(planned, times, strict=True)),
-    ]
-    fitting = [
-        (whole, part)
-        for (whole, part, _), time, other in zip(planned[::2], times[::2], times[1::2], strict=True)
-        if (time / MANY - counts[whole]) * len(part) > SHARES and time > other * SLOWER
-    ]
-    if not fitting:
-        return replace(found, steps=tuple(steps), experiments=experiments)
-    usages = {str(usage): usage}
-    for whole, part in fitting:
-        for count in range(1, counts[whole] + 1):
-            other_usage = _with_part(probe, usage, whole, part, count)
-            usages[str(other_usage)] = other_usage
-    why = Indistinguishable(tuple(usages.values()))
-    return replace(found, usage=None, failure=why, steps=tuple(steps), experiments=experiments)
-
-
-def _with_part(probe: TimedProbe, usage: PortUsage, whole: PortSet, part: PortSet, count: int) -> PortUsage:
-    """Return the usage with so many µops of a set confined to a part of it."""
-    moved = Counter({probe.machine.public(part): count})
-    return PortUsage(dict(Counter(usage.uops) - Counter({probe.machine.public(whole): count}) + moved))
-
-
-def _may_have_part(probe: TimedProbe, usage: PortUsage, whole: PortSet, part: PortSet) -> bool:
-    """Whether the throughput allows that one µop of a set is confined to a part of it."""
-    return throughput_of(_with_part(probe, usage, whole, part, 1)) <= probe.slowest

@@ -174,6 +174,19 @@ class TimedSet:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownPart:
+    """A part of a `whole` set that no instruction of one µop has, and an example with its usage: `find_parts`.
+
+    All ports have their public names.
+    """
+
+    whole: PortSet
+    part: PortSet
+    example: InstructionVariant
+    usage: PortUsage
+
+
+@dataclass(frozen=True, slots=True)
 class TimedMachine:
     """What is known of a machine's ports by time alone.
 
@@ -183,6 +196,7 @@ class TimedMachine:
     - `alternatives`: the ports of `sets` in other diagrams that fit the answers as well.
     - `blockable`: register files whose instructions all run no faster than the largest set of the file allows. µops of
       other files may use ports that nothing keeps busy.
+    - `parts`: parts of sets that were found, with an example of each.
     - `wide`: the same of code with 512-bit instructions (None: its sets are these, or not known).
     """
 
@@ -193,6 +207,7 @@ class TimedMachine:
     names: Mapping[str, str] = field(default_factory=dict)
     blockable: frozenset[str] = frozenset()
     alternatives: tuple[tuple[PortSet, ...], ...] = ()
+    parts: tuple[KnownPart, ...] = ()
     wide: TimedMachine | None = None
 
     def in_code(self, kind: CodeKind) -> TimedMachine:

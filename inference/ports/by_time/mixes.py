@@ -15,7 +15,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from generator.sequences.filler import as_filler
-from generator.sequences.mixes import MixPart, mix
+from generator.sequences.mixes import MixPart, mix, turns
 from inference.experiment import Request
 from xed_convert.errors import UopscopeError
 
@@ -256,6 +256,13 @@ class MixFactory:
         made.append(MixPart(self.instructions.variant(filler.string), count, filler.length_bytes))
         code = mix(self.instructions, made, subject)
         return Request(code, loop=True), Request(as_filler(self.instructions, filler, code), loop=True)
+
+    def turns(self, parts: Sequence[tuple[InstructionVariant, int]]) -> list[int]:
+        """Return how often at most an instance of each part stands in a mix of these; [] if there is no such mix."""
+        try:
+            return turns([MixPart(variant, count) for variant, count in parts])
+        except UopscopeError:
+            return []
 
     def possible(
         self, wanted: Sequence[tuple[Sequence[tuple[InstructionVariant, int]], InstructionVariant | None]]

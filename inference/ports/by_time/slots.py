@@ -50,7 +50,8 @@ def slots_of(probe: TimedProbe, mixes: MixFactory) -> Procedure[Failure | None]:
             return Unexplained((chain,))
         first = _least_filler(probe)
         has_run = yield from _among_filler(probe, mixes, (first, first + probe.machine.width * FILLER_CYCLES))
-        if has_run and (probe.most_slots != probe.slots or not _shows_slots(probe)):
+        is_sure = probe.most_slots == probe.slots and probe.agrees_on_slots and _shows_slots(probe)
+        if has_run and not is_sure:
             has_run = yield from count_again(probe, mixes)
     except UopscopeError:
         return Unexplained(())

@@ -71,7 +71,7 @@ def find_wide_sets(
         for one, found, blockers in zip(ports, classes, proved, strict=True)
         if CodeKind.WIDE in blockers
     )
-    return replace(machine, sets=sets, blockable=discovery.blockable(sets), alternatives=())
+    return replace(machine, sets=sets, blockable=discovery.blockable(sets), alternatives=(), parts=())
 
 
 def _in_wide_code(found: MemberClass) -> MemberClass:

@@ -24,7 +24,7 @@ from inference.ports.by_time.blockers import proved_blockers
 from inference.ports.by_time.conclude import conclude, doubt
 from inference.ports.by_time.diagram import SetRelations, consistent, diagrams, named, ports_in
 from inference.ports.by_time.hypotheses import UopBounds, components
-from inference.ports.by_time.infer import _ask_largest, _part_of_set, infer_by_time
+from inference.ports.by_time.infer import _ask_largest, infer_by_time
 from inference.ports.by_time.machine import Discovery, TimedMachine, TimedSet, _waits
 from inference.ports.by_time.members import Member, MemberClass, preference
 from inference.ports.by_time.mixes import (
@@ -43,6 +43,7 @@ from inference.ports.by_time.mixes import (
     strengths,
     undisturbed,
 )
+from inference.ports.by_time.parts.unions import told_of_unions
 from inference.ports.by_time.published import published_names
 from inference.ports.by_time.slots import slots_among_filler
 from inference.ports.by_time.timed_probe import TimedProbe
@@ -1043,7 +1044,7 @@ def test_some_uops_of_a_set_may_have_the_union_of_two_smaller_ones(
     probe = TimedProbe(machine, subject, cycles, components(one.ports for one in sets))
     usage = PortUsage({frozenset({"r0", "r1", "r5"}): PortUsage.parse(truth).total})
     found = PortConclusion(usage, None, (), ())
-    after = driven(_part_of_set(probe, MixFactory(InstructionFactory(catalogue)), found, usage), answer)
+    after = driven(told_of_unions(probe, MixFactory(InstructionFactory(catalogue)), found), answer)
     assert isinstance(after, PortConclusion)
     named_ones = [str(one) for one in after.failure.usages] if isinstance(after.failure, Indistinguishable) else None
     assert named_ones == wanted

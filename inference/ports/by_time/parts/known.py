@@ -1,0 +1,69 @@
+"""Which parts of sets what computes on a load has: tried with forms of the sets' instructions that read memory."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from inference.ports.by_time.counterparts import register_form, time_alone
+from inference.ports.by_time.infer import infer_by_time
+from inference.ports.by_time.machine import KnownPart
+from results.findings import Indistinguishable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from generator.factory import InstructionFactory
+    from inference.experiment import Procedure
+    from inference.ports.by_time.machine import TimedMachine
+    from inference.ports.by_time.mixes import MixFactory
+    from inference.ports.infer import PortConclusion
+    from results.ports import PortSet
+    from xed_convert.model import InstructionVariant
+
+MOST_EXAMPLES = 3
+"""Forms of one set's instructions that are tried: the first one may wait for something else."""
+
+_REGISTER = re.compile(r"(?<=[( ])(?:R(\d+)|([XY])MM)(?=[,)])")
+"""A register operand in a variant's string: `R64`, `XMM`."""
+
+_BITS = {"X": "128", "Y": "256"}
+
+
+def find_parts(machine: TimedMachine, mixes: MixFactory) -> Procedure[tuple[KnownPart, ...]]:
+    """Return the parts of a machine's sets that its instructions have if they read memory."""
+    found = []
+    for one in machine.sets:
+        whole = machine.public(one.ports)
+        forms = (form for member in one.members for form in memory_forms(member, mixes.instructions))
+        for form in islice(forms, MOST_EXAMPLES if len(whole) > 1 else 0):
+            time = yield from time_alone(form, mixes.instructions)
+            if time is None:
+                continue
+            part = _shown(whole, form, (yield from infer_by_time(machine, mixes, form, time)))
+            if part is not None:
+                found.append(part)
+                break
+    return tuple(found)
+
+
+def memory_forms(member: str, instructions: InstructionFactory) -> Iterator[InstructionVariant]:
+    """Yield the variants that read memory where this one reads a register."""
+    for match in _REGISTER.finditer(member):
+        memory = f"M{match[1] or _BITS[match[2]]}"
+        form = instructions.get(member[: match.start()] + memory + member[match.end() :])
+        other = None if form is None else register_form(form, instructions)
+        if form is not None and other is not None and other.string == member:
+            yield form
+
+
+def _shown(whole: PortSet, form: InstructionVariant, found: PortConclusion) -> KnownPart | None:
+    """Return the first of several alike parts of a set that an instruction was found to have; None if it has none."""
+    if not isinstance(found.failure, Indistinguishable):
+        return None
+    parts = [[ports for ports in usage.uops if ports <= whole] for usage in found.failure.usages]
+    if not all(len(some) == 1 and some[0] < whole for some in parts):
+        return None
+    usage, (part,) = min(zip(found.failure.usages, parts, strict=True), key=lambda one: sorted(one[1][0]))
+    return KnownPart(whole, part, form, usage)
