@@ -33,7 +33,6 @@ from results.machine.graph import (
     UopKind,
     address_inputs,
     address_updates,
-    is_memory_result,
     tracked,
     value_inputs,
     value_outputs,
@@ -124,7 +123,7 @@ def _form(
     certain = _certain(variant, _lettered(form.some_ports, core), core) if usage is None else ()
     fusible = facts.macro_fusible
     made = Behaviour(
-        _beside_loads(variant, (*uops, *certain), core),
+        (*uops, *certain),
         max(1, slots),
         decoding=_decoding(form, slots, is_timed=timed is not None),
         fuses_with=frozenset() if fusible is None and facts.fusion_known else fusible,
@@ -152,20 +151,6 @@ def _known_share(usage: PortUsage | None, uops: Sequence[Uop], certain: Sequence
         return KnownShare.SOME
     moves = all(uop.inputs and uop.outputs and not uop.latency for uop in uops)
     return KnownShare.ALL if uops and moves else KnownShare.NONE
-
-
-def _beside_loads(variant: InstructionVariant, uops: tuple[Uop, ...], core: CoreConstants) -> tuple[Uop, ...]:
-    """Return the µops of an instruction that loads: those that could use all ports that compute use those beside loads.
-
-    `IntegerSchedulers` says which ports these are. Instructions that store, too, were not tried.
-    """
-    known, letters = core.integer_schedulers, core.ports.resources
-    loads = variant.read_memory and not any(map(is_memory_result, variant.operands))
-    if known is None or not loads or not all(name in letters for ports in known.ports for name in ports):
-        return uops
-    computing = frozenset(letters[ports[0]] for ports in known.ports)
-    beside = frozenset(letters[ports[0]] for ports in known.ports if len(ports) > 1)
-    return tuple(replace(uop, ports=beside) if uop.ports == computing else uop for uop in uops)
 
 
 def _hands_on(variant: InstructionVariant) -> bool:

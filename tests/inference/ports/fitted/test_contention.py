@@ -145,7 +145,7 @@ def test_a_sixth_of_the_mixes_of_a_real_zen_4_predicts_another_sixth() -> None:
         for one in (Contention({}), Contention({}, schedulers=table.schedulers), table)
     )
     assert alone < 0.85
-    assert chosen > 0.88
+    assert chosen > 0.87
     assert both > 0.91
 
 
