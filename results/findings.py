@@ -175,7 +175,7 @@ class ManyInstances(Step):
 
 @dataclass(frozen=True, slots=True)
 class UsageTime:
-    """The cycles that the ports of a usage allow."""
+    """The least cycles with a usage: those of its ports, of issue slots, and of what waits for itself."""
 
     usage: PortUsage
     cycles: Fraction

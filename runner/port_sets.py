@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from inference.characterizer import Characterizer
+from results.model import port_order, port_set_name
 from runner.backend import BackendError
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Limits, Session
@@ -54,6 +55,14 @@ def document(found: TimedMachine) -> dict[str, object]:
         "sets": _documents(found),
         "sets_in_512_bit_code": None if found.wide is None else _documents(found.wide),
         "alternatives": [[_names(found, ports) for ports in sets] for sets in found.alternatives],
+        "parts": [
+            {
+                "ports": sorted(one.part, key=port_order),
+                "of": sorted(one.whole, key=port_order),
+                "example": one.example.string,
+            }
+            for one in found.parts
+        ],
     }
 
 
@@ -86,6 +95,8 @@ def lines_of(found: TimedMachine) -> Iterator[str]:
         yield from _drawn(found, sets)
     if len(found.alternatives) > SHOWN_ALTERNATIVES:
         yield f"... {1 + len(found.alternatives)} diagrams fit in all"
+    for part in found.parts:
+        yield f"{port_set_name(part.part)} of {port_set_name(part.whole)}, which nothing blocks: {part.example.string}"
     if found.wide is not None:
         yield "in code with 512-bit instructions:"
         yield from _drawn(found.wide, [one.ports for one in found.wide.sets])

@@ -257,8 +257,7 @@ class IntegerSchedulers:
     `ports` are the ports of each scheduler; the first one computes. In a group, a scheduler takes up to `per_group`
     µops, and a port that computes one. Of a µop's ports, the one with the fewest µops of the group takes it. Of equals,
     it is the one whose scheduler is emptier, in steps of `step` waiting µops; then the one that was used longest ago.
-    If none can take it, a new group begins. Groups do not change if issue has to wait for the back end. A µop that
-    computes on a load of its instruction, and could use all ports that compute, uses those beside a port of loads.
+    If none can take it, a new group begins. Groups do not change if issue has to wait for the back end.
     """
 
     ports: tuple[tuple[str, ...], ...]

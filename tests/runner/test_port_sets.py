@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from inference.ports.by_time.machine import KnownPart
+from results.model import PortUsage
 from runner.backends.sim import SimBackend
 from runner.cli import ports
 from runner.port_sets import document, find_port_sets, lines_of
@@ -75,6 +77,17 @@ def test_the_sets_of_512_bit_code_are_drawn_and_written(found: TimedMachine) -> 
     written = document(replace(found, wide=wide))["sets_in_512_bit_code"]
     assert isinstance(written, list)
     assert [one["variants"] for one in written] == [list(found.sets[0].members)]
+
+
+def test_parts_that_nothing_blocks_are_said_and_written(found: TimedMachine) -> None:
+    assert document(found)["parts"] == []
+    example = Catalogue.load().by_string("ANDN (R64, R64, M64)")
+    part = KnownPart(frozenset({"r0", "r1", "FP2"}), frozenset({"r1", "r0"}), example, PortUsage.parse("1*r01"))
+    with_part = replace(found, parts=(part,))
+    assert list(lines_of(with_part))[-1] == "r01 of r01|FP2, which nothing blocks: ANDN (R64, R64, M64)"
+    assert document(with_part)["parts"] == [
+        {"ports": ["r0", "r1"], "of": ["r0", "r1", "FP2"], "example": "ANDN (R64, R64, M64)"}
+    ]
 
 
 def test_a_noisy_machine_and_one_without_sets_say_so(found: TimedMachine) -> None:

@@ -175,7 +175,7 @@ class TimedSet:
 
 @dataclass(frozen=True, slots=True)
 class KnownPart:
-    """A part of a `whole` set that no instruction of one µop has, and an example with its usage: `find_parts`.
+    """A part of a `whole` set that no blocking instruction has, and an example with its usage: `find_parts`.
 
     All ports have their public names.
     """

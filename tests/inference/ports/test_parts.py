@@ -17,7 +17,7 @@ from inference.ports.blocking_instructions import Candidate
 from inference.ports.by_time.infer import infer_by_time
 from inference.ports.by_time.machine import Discovery, KnownPart, TimedMachine
 from inference.ports.by_time.mixes import MixFactory
-from inference.ports.by_time.parts.known import find_parts, memory_forms
+from inference.ports.by_time.parts.known import alike_parts, find_parts, memory_forms
 from inference.ports.infer import PortConclusion
 from results import sentences
 from results.findings import Indistinguishable, PartsCompared, Unplaced
@@ -34,9 +34,10 @@ from tests.nonempty import some
 from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from inference.experiment import Request
+    from xed_convert.model import InstructionVariant
 
 WIDTH = 6
 ALONE = {
@@ -84,9 +85,9 @@ def core_of(catalogue: Catalogue, loading: Mapping[str, str], longer: Fraction =
     return LinearCore(catalogue, {**ALONE, **loading}, {SUBJECT: longer})
 
 
-def searched(catalogue: Catalogue, core: LinearCore) -> TimedMachine:
+def searched(catalogue: Catalogue, core: LinearCore, alone: Iterable[str] = ALONE) -> TimedMachine:
     instructions = InstructionFactory(catalogue)
-    variants = [catalogue.by_string(string) for string in ALONE]
+    variants = [catalogue.by_string(string) for string in alone]
     candidates = [Candidate(one, ThroughputFactory(instructions, one).sequence(SequenceShape(12))) for one in variants]
     mixes = MixFactory(instructions)
     machine = driven(Discovery(mixes).run([candidates]), core.measured)
@@ -96,10 +97,16 @@ def searched(catalogue: Catalogue, core: LinearCore) -> TimedMachine:
     return replace(machine, parts=parts)
 
 
-def told(catalogue: Catalogue, core: LinearCore, machine: TimedMachine, string: str = SUBJECT) -> PortConclusion:
+def told(
+    catalogue: Catalogue,
+    core: LinearCore,
+    machine: TimedMachine,
+    string: str = SUBJECT,
+    made_by: type[MixFactory] = MixFactory,
+) -> PortConclusion:
     usage = PortUsage.parse(core.usages[string])
     variant = catalogue.by_string(string)
-    mixes = MixFactory(InstructionFactory(catalogue))
+    mixes = made_by(InstructionFactory(catalogue))
     found = driven(infer_by_time(machine, mixes, variant, throughput_of(usage)), core.measured)
     assert isinstance(found, PortConclusion)
     return found
@@ -149,6 +156,48 @@ def test_another_part_of_as_many_ports_is_told_from_the_example(catalogue: Catal
     assert found.usage != machine.parts[0].usage
     last = [step for step in found.steps if isinstance(step, PartsCompared)][-1]
     assert f"and 3 x {EXAMPLE}:" in sentences.step(last)
+
+
+def test_a_second_set_does_not_decide_once_more_which_of_alike_ports_are_meant(catalogue: Catalogue) -> None:
+    # ANDN from memory lacks p3, POPCNT p2: both parts would be named as if they lacked the same one
+    other = "POPCNT (R64, M64)"
+    alone = ALONE | {"POPCNT (R64, R64)": "1*p2345", "PDEP (R64, R64, R64)": "1*p45"}
+    alone |= {"MOV (R64, M64)": "1*p678", "MOV (R32, M32)": "1*p678"}
+    core = LinearCore(catalogue, {**alone, EXAMPLE: "1*p012+1*p678", other: "1*p345+1*p678"}, {})
+    machine = searched(catalogue, core, alone)
+    assert sorted(len(one.ports) for one in machine.sets) == [2, 2, 2, 3, 4, 4]
+    assert [one.example.string for one in machine.parts] == [EXAMPLE]
+    found = told(catalogue, core, machine, other)
+    assert isinstance(found.failure, Indistinguishable)
+    assert [len(next(ports for ports in one.uops if len(ports) == 3)) for one in found.failure.usages] == [3, 3]
+
+
+def test_usages_of_sets_that_instructions_show_are_no_parts(catalogue: Catalogue) -> None:
+    machine = searched(catalogue, core_of(catalogue, {EXAMPLE: "1*p0123+1*p456"}))
+    whole, *pairs = (machine.public(one.ports) for one in machine.sets if ALONE[one.members[0]] != "1*p456")
+    whole, *pairs = sorted((whole, *pairs), key=len, reverse=True)
+    parts = [PortUsage({ports: 1}) for ports in (frozenset(sorted(whole)[:3]), frozenset(sorted(whole)[1:]))]
+    shown = [PortUsage({ports: 1}) for ports in some(pairs, 2)]
+    found = [PortConclusion(None, Indistinguishable(tuple(usages)), (), ()) for usages in (parts, shown)]
+    assert [len(alike_parts(machine, whole, one)[1]) for one in found] == [2, 0]
+
+
+class WithoutCmov(MixFactory):
+    """Makes no mixes of CMOVZ, as if there were too few registers."""
+
+    def possible(
+        self, wanted: Sequence[tuple[Sequence[tuple[InstructionVariant, int]], InstructionVariant | None]]
+    ) -> list[Request]:
+        names = {variant.iclass for parts, _ in wanted for variant, _ in parts}
+        return [] if "CMOVZ" in names else super().possible(wanted)
+
+
+def test_a_mix_that_cannot_be_made_does_not_keep_others_from_telling(catalogue: Catalogue) -> None:
+    core = core_of(catalogue, {EXAMPLE: "1*p012+1*p456", SUBJECT: "1*p012+1*p456"})
+    machine = searched(catalogue, core)
+    found = told(catalogue, core, machine, made_by=WithoutCmov)
+    assert found.usage is not None
+    assert shape(machine, found.usage) == {"p01": 2, "p23": 1, "p456": 3}
 
 
 def test_without_an_example_all_alike_parts_are_named(catalogue: Catalogue) -> None:

@@ -1,4 +1,4 @@
-"""Parts of sets that no instruction of one µop has, so that nothing blocks them.
+"""Parts of sets that no blocking instruction has, so that nothing keeps them busy.
 
 - `unions`: two smaller sets together;
 - `beside`: what many instances beside a smaller set tell;

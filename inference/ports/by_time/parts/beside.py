@@ -1,11 +1,12 @@
-"""Parts of sets that no instruction of one µop has, so that nothing blocks them.
+"""Parts of sets that no blocking instruction has: what many instances beside a smaller set tell of them.
 
     andn rax, rbp, rbp;   rorx r8, r15, 7     six of each take 3.00 cycles: r0123, and two of these ports
     andn rax, rbp, [r14]; rorx r8, r15, 7     six of each take 4.00 cycles: the two ports, and one more
 
-On a Zen 4, what computes on a load has three of the four ALUs. Many instances beside blocking instructions of a smaller
-set tell: the fewer ports both have together, the longer they take. That is asked where the throughput allows a part.
-A part is stated if it alone explains the times of all mixes, and an instruction that has the whole set takes less.
+On a Zen 4, what computes on a load has three of the four ALUs. So has ADCX, which cannot block: it waits for flags.
+Many instances beside blocking instructions of a smaller set tell: the fewer ports both have together, the longer they
+take. That is asked where the throughput allows a part. A part is stated if it alone explains two times beside each set,
+and an instruction that has the whole set takes less.
 
 Parts with equally many ports of each set are alike. The first instruction that shows one decides which of these ports
 are meant (`KnownPart`), and others are timed beside it.
@@ -32,7 +33,7 @@ from results.ports import joined, moved, scaled, throughput_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from inference.experiment import Procedure
+    from inference.experiment import Procedure, Request
     from inference.ports.by_time.machine import KnownPart, TimedSet
     from inference.ports.by_time.mixes import MixFactory
     from inference.ports.by_time.timed_probe import TimedProbe
@@ -56,6 +57,13 @@ ENOUGH_MIXES = 2
 
 MOST_CANDIDATES = 512
 """Usages with parts that are looked at, to bound the work."""
+
+
+_Kind = tuple[str, tuple[bool, ...]]
+"""A kind of alike ports: the published name, if they have one, and whether they are in each set."""
+
+_Kinds = frozenset[tuple[_Kind, int]]
+"""Kinds of ports, and how many of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,29 +141,29 @@ class _PartSearch:
     @cached_property
     def candidates(self) -> list[_Candidate]:
         """The usages with parts that all answers and the throughput allow."""
-        found: dict[tuple[object, ...], list[PortUsage]] = defaultdict(list)
-        for whole in self.usage.uops.keys() & self.sets.keys():
+        found: dict[tuple[PortSet, int, _Kinds], list[PortUsage]] = defaultdict(list)
+        for whole in (ports for ports in self.usage.uops if ports in self.sets):
             for part in parts_of(whole)[1:]:
                 for count in self._counts(self.usage.uops[whole]):
                     usage = moved(self.usage, whole, part, count)
                     if agrees(self.probe, usage):
-                        found[whole, count, self._cells(part)].append(usage)
+                        found[whole, count, self._kinds(part)].append(usage)
             if len(found) > MOST_CANDIDATES:
                 return []
-        return [_Candidate(key[0], tuple(usages)) for key, usages in found.items()]  # type: ignore[arg-type]
+        return [_Candidate(whole, tuple(usages)) for (whole, _, _), usages in found.items()]
 
     def _counts(self, uops: int) -> range:
         """Return how many µops of a set may be confined to a part of it: both halves of 512 bits, or none."""
         step = 2 if is_wide(self.probe.variant) and uops % 2 == 0 else 1
         return range(step, uops + 1, step)
 
-    def _cells(self, part: PortSet) -> tuple[tuple[object, int], ...]:
-        """Return how many ports it has of each kind: of those in the same sets, and of each published name."""
+    def _kinds(self, part: PortSet) -> _Kinds:
+        """Return how many ports a part has of each kind: of those in the same sets, and of each published name."""
         published = set(self.probe.machine.names.values())
-        kinds = Counter(
-            (port if port in published else "", *(port in ports for ports in self.sets)) for port in sorted(part)
+        kinds = Counter[_Kind](
+            (port if port in published else "", tuple(port in ports for ports in self.sets)) for port in part
         )
-        return tuple(sorted(kinds.items()))
+        return frozenset(kinds.items())
 
     def planned(self) -> list[_Mix]:
         """Return few mixes that tell as many candidates from the usage as can be told.
@@ -215,21 +223,27 @@ class _PartSearch:
         return self._known_turns[key]
 
     def is_slower(self, wanted: Sequence[_Mix]) -> Procedure[bool]:
-        """Time mixes; return whether one of them takes longer than the whole set allows and its instructions take."""
-        requests = []
-        for one in wanted:
-            known = (self.sets[one.whole].blockers[self.probe.kind], MANY * self.usage.uops[one.whole])
-            blocking = (one.blocker, one.count)  # last: the instances may have few registers (AH)
-            made = self.mixes.possible([([(self.probe.variant, MANY), blocking], None), ([known, blocking], None)])
-            if not made:
-                return False
-            requests += made
+        """Time mixes; return whether one of them takes longer than the whole set allows and its instructions take.
+
+        Mixes for which there are not enough registers are left out.
+        """
+        pairs = [(mix, pair) for mix in wanted if (pair := self._requests(mix))]
+        requests = [one for _, pair in pairs for one in pair]
         times = [cycles_of(one) or Fraction(0) for one in ((yield requests) if requests else [])]
         self.experiments += [one.benchmark.id for one in requests]
-        timed = [_Timed(*one) for one in zip(wanted, times[::2], times[1::2], strict=True)]
+        timed = [_Timed(mix, *both) for (mix, _), *both in zip(pairs, times[::2], times[1::2], strict=True)]
         self.steps += [self._compared(one) for one in timed if one.cycles]
         self.timed += timed
         return all(times) and any(map(self._is_slow, timed))
+
+    def _requests(self, mix: _Mix) -> list[Request]:
+        """Return the requests for a mix, and for one with instructions of the whole set in the place of the instances.
+
+        The blocking instructions are last: the instances may have few registers (AH).
+        """
+        known = (self.sets[mix.whole].blockers[self.probe.kind], MANY * self.usage.uops[mix.whole])
+        blocking = (mix.blocker, mix.count)
+        return self.mixes.possible([([(self.probe.variant, MANY), blocking], None), ([known, blocking], None)])
 
     def _is_slow(self, one: _Timed) -> bool:
         return one.cycles > (1 + NEAR_ENOUGH) * max(self._allowed(one.mix, self.usage), one.control)

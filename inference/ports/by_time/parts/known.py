@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from inference.ports.by_time.machine import TimedMachine
     from inference.ports.by_time.mixes import MixFactory
     from inference.ports.infer import PortConclusion
+    from results.model import PortUsage
     from results.ports import PortSet
     from xed_convert.model import InstructionVariant
 
@@ -32,8 +33,13 @@ _BITS = {"X": "128", "Y": "256"}
 
 
 def find_parts(machine: TimedMachine, mixes: MixFactory) -> Procedure[tuple[KnownPart, ...]]:
-    """Return the parts of a machine's sets that its instructions have if they read memory."""
-    found = []
+    """Return the parts of a machine's sets that its instructions have if they read memory.
+
+    Of alike ports, the first part decides which are meant. A part of another set that would decide about some of these
+    once more is left out.
+    """
+    found: list[KnownPart] = []
+    chosen = set[str]()
     for one in machine.sets:
         whole = machine.public(one.ports)
         forms = (form for member in one.members for form in memory_forms(member, mixes.instructions))
@@ -41,9 +47,12 @@ def find_parts(machine: TimedMachine, mixes: MixFactory) -> Procedure[tuple[Know
             time = yield from time_alone(form, mixes.instructions)
             if time is None:
                 continue
-            part = _shown(whole, form, (yield from infer_by_time(machine, mixes, form, time)))
-            if part is not None:
-                found.append(part)
+            usages, parts = alike_parts(machine, whole, (yield from infer_by_time(machine, mixes, form, time)))
+            alike = frozenset[str]().union(*parts) - frozenset(whole).intersection(*parts)
+            if parts and not alike & chosen:
+                chosen |= alike
+                part, usage = min(zip(parts, usages, strict=True), key=lambda pair: sorted(pair[0]))
+                found.append(KnownPart(whole, part, form, usage))
                 break
     return tuple(found)
 
@@ -58,12 +67,17 @@ def memory_forms(member: str, instructions: InstructionFactory) -> Iterator[Inst
             yield form
 
 
-def _shown(whole: PortSet, form: InstructionVariant, found: PortConclusion) -> KnownPart | None:
-    """Return the first of several alike parts of a set that an instruction was found to have; None if it has none."""
+def alike_parts(
+    machine: TimedMachine, whole: PortSet, found: PortConclusion
+) -> tuple[tuple[PortUsage, ...], list[PortSet]]:
+    """Return the usages that were found for an instruction, and its part of a set in each; none if it is not alike.
+
+    Parts that are sets themselves are not alike: instructions show them.
+    """
     if not isinstance(found.failure, Indistinguishable):
-        return None
+        return (), []
+    known = {machine.public(one.ports) for one in machine.sets}
     parts = [[ports for ports in usage.uops if ports <= whole] for usage in found.failure.usages]
-    if not all(len(some) == 1 and some[0] < whole for some in parts):
-        return None
-    usage, (part,) = min(zip(found.failure.usages, parts, strict=True), key=lambda one: sorted(one[1][0]))
-    return KnownPart(whole, part, form, usage)
+    if not all(len(some) == 1 and some[0] not in known for some in parts):
+        return (), []
+    return found.failure.usages, [part for (part,) in parts]

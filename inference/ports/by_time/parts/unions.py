@@ -1,8 +1,8 @@
 """Parts of sets that are two smaller sets together, which no other instruction may have.
 
 On Skylake-X, 512-bit instructions use p05. Nothing else has that set, so they seem to have p015. If the throughput
-needs all ports of the larger set, there is nothing to ask. Else some of their µops have the two smaller sets together
-if a mix takes longer than one with as many µops that are known to use the larger set.
+needs all ports of the larger set, there is nothing to ask. Else a mix blocks both smaller sets. If it takes longer than
+one with as many µops that are known to use the larger set, some of their µops have only the smaller ones.
 """
 
 from __future__ import annotations
