@@ -89,6 +89,8 @@ def mix(
 def turns(parts: Sequence[MixPart]) -> list[int]:
     """Return how often at most an instance of each part stands in a mix of these, since registers are scarce.
 
+    Of parts that are not chained, several instances may write the same registers.
+
     Raises:
         AllocationError: there are not enough registers.
     """

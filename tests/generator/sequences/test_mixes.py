@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import permutations
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from generator.factory import InstructionFactory
 from generator.operands.effects import effects_of
 from generator.operands.reserved import harness_registers
-from generator.sequences.mixes import MixPart, mix
+from generator.sequences.blocking import is_chained
+from generator.sequences.mixes import MixPart, mix, turns
 from tests.inference.simulated import catalogue
 from tests.nonempty import some
 from xed_convert.encoding.decoder import Decoder
@@ -34,6 +36,33 @@ def test_no_part_uses_registers_that_another_one_is_fixed_to(fixed: str) -> None
         written = set[str]().union(*(effects_of(one).writes for one in writers))
         read = set[str]().union(*(effects_of(one).inputs for one in readers))
         assert not {one for one in written & read if one.startswith("R")} - harness_registers()
+
+
+OTHERS: list[dict[str, int]] = [{}, {"ANDN (R64, R64, R64)": 8}, {"ANDN (R64, R64, M64)": 6, "RORX (R64, R64, I8)": 9}]
+
+
+@pytest.mark.parametrize("others", OTHERS)
+@pytest.mark.parametrize("name", ["CMOVZ (R64, R64)", "IMUL (R64, R64)", "BSF (R64, R64)"])
+def test_turns_are_how_often_an_instance_that_waits_for_itself_stands(name: str, others: dict[str, int]) -> None:
+    counts = {name: 30, **others}
+    found = Counter((one.variant.string, next(iter(one.values.values()))) for one in instances_of(counts))
+    parts = [MixPart(catalogue().by_string(string), count) for string, count in counts.items()]
+    assert turns(parts)[0] == max(count for (each, _), count in found.items() if each == name)
+
+
+@pytest.mark.parametrize(
+    ("name", "waits"),
+    [
+        ("ADD_01 (R64, R64)", True),
+        ("CMOVZ (R64, R64)", True),
+        ("BSF (R64, R64)", True),
+        ("ANDN (R64, R64, R64)", False),
+        ("MOV (R64, M64)", False),
+        ("CMP_39 (R64, R64)", False),
+    ],
+)
+def test_what_keeps_its_result_on_a_condition_waits_for_it(name: str, waits: bool) -> None:
+    assert is_chained(catalogue().by_string(name)) == waits
 
 
 def places(instances: list[Instance], iclass: str) -> list[int]:

@@ -45,7 +45,7 @@ from inference.ports.by_time.mixes import (
 )
 from inference.ports.by_time.parts.unions import told_of_unions
 from inference.ports.by_time.published import published_names
-from inference.ports.by_time.slots import slots_among_filler
+from inference.ports.by_time.slots import FURTHER_MIXES, slots_among_filler, slots_of
 from inference.ports.by_time.timed_probe import TimedProbe
 from inference.ports.infer import PortConclusion
 from results.findings import Confined, Indistinguishable, OnlyBounds, TooNoisy, Unplaced
@@ -881,6 +881,32 @@ def test_a_usage_is_stated_if_no_slot_may_hide_a_uop(
     probe = TimedProbe(machine, catalogue.by_string(string), throughput_of(stated), components(s.ports for s in sets))
     probe.slots = probe.most_slots = slots
     assert (doubt(probe, stated, ()) is None) == is_whole
+
+
+@pytest.mark.parametrize(
+    ("extra", "mixes"),
+    [
+        ((Fraction(7, 10), Fraction(7, 10)), 2),
+        # Half a slot apart: noise may explain that, but the number of slots is not sure
+        ((Fraction(4, 10), Fraction(1)), 2 + FURTHER_MIXES),
+    ],
+)
+def test_slots_are_counted_again_where_two_times_disagree(
+    catalogue: Catalogue, extra: tuple[Fraction, ...], mixes: int
+) -> None:
+    one = TimedSet(frozenset("012"), ("ANDN (R64, R64, R64)",), {}, frozenset({"GPR"}))
+    machine = TimedMachine(6, SlotFiller("NOP"), Fraction(3, 100), (one,))
+    probe = TimedProbe(machine, catalogue.by_string("CLC"), Fraction(1, 3), components([one.ports]))
+    left = iter(extra)
+
+    def answer(request: Request) -> Measured:
+        lines = [line.text for line in request.benchmark.body]
+        filler = lines.count("NOP")
+        slots = filler + next(left, Fraction(1)) if 0 < filler < len(lines) else len(lines)
+        return Measured(request, Status.OK, {"core_cycles": Fraction(slots) / 6}, {}, None)
+
+    driven(slots_of(probe, MixFactory(InstructionFactory(catalogue))), answer)
+    assert (probe.slots, probe.most_slots, len(probe.filled)) == (1, 1, mixes)
 
 
 @pytest.mark.parametrize(("cycles", "slots"), [(Fraction(1, 6), None), (Fraction(1, 3), 2), (Fraction(33, 100), 2)])

@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from generator.factory import InstructionFactory
+from generator.sequences.blocking import CodeKind
+from generator.sequences.filler import SlotFiller
 from generator.sequences.throughput import SequenceShape, ThroughputFactory
 from inference.characterizer import Characterizer
 from inference.experiment import Measured
 from inference.ports.blocking_instructions import Candidate
+from inference.ports.by_time.hypotheses import components
 from inference.ports.by_time.infer import infer_by_time
-from inference.ports.by_time.machine import Discovery, KnownPart, TimedMachine
+from inference.ports.by_time.machine import Discovery, KnownPart, TimedMachine, TimedSet
 from inference.ports.by_time.mixes import MixFactory
+from inference.ports.by_time.parts.beside import _PartSearch, told_of_parts
 from inference.ports.by_time.parts.known import alike_parts, find_parts, memory_forms
+from inference.ports.by_time.timed_probe import TimedProbe
 from inference.ports.infer import PortConclusion
 from results import sentences
 from results.findings import Indistinguishable, PartsCompared, Unplaced
@@ -218,6 +223,81 @@ def test_the_whole_set_stays_where_no_mix_is_slow(catalogue: Catalogue) -> None:
     assert shape(machine, found.usage) == {"p01": 2, "p23": 2, "p456": 3}
     compared = [step for step in found.steps if isinstance(step, PartsCompared)]
     assert {step.beside[0].string for step in some(compared, 2)} == {"CMOVZ (R64, R64)", "RORX (R64, R64, I8)"}
+
+
+def probe_of(
+    catalogue: Catalogue,
+    sets: Mapping[str, str],
+    subject: str,
+    cycles: Fraction = Fraction(1, 3),
+    names: Mapping[str, str] | None = None,
+) -> TimedProbe:
+    """Return what is known of a subject where these instructions block sets of these ports."""
+    blockers = [(frozenset(ports), catalogue.by_string(name)) for ports, name in sets.items()]
+    timed = tuple(TimedSet(ports, (one.string,), dict.fromkeys(CodeKind, one)) for ports, one in blockers)
+    machine = TimedMachine(WIDTH, SlotFiller("NOP"), Fraction(1, 100), timed, names or {})
+    return TimedProbe(machine, catalogue.by_string(subject), cycles, components(one.ports for one in timed))
+
+
+GENERAL = {"0123": "ANDN (R64, R64, R64)", "01": "RORX (R64, R64, I8)", "23": "CMOVZ (R64, R64)"}
+VECTORS = {"0123": "VPADDD (XMM, XMM, XMM)", "01": "VPAVGB (XMM, XMM, XMM)", "23": "VPSADBW (XMM, XMM, XMM)"}
+
+
+@pytest.mark.parametrize(
+    ("shown_by", "cycles", "chain", "slots", "mixes"),
+    [
+        ("BEXTR (R64, R64, R64)", Fraction(1, 3), 0, 1, 2),
+        # It waits for a carry that RORX and CMOVZ leave unchanged, and BEXTR does not
+        ("RORX (R64, R64, I8)", Fraction(1, 3), 1, 1, 0),
+        ("BEXTR (R64, R64, R64)", Fraction(1, 3), 1, 1, 1),
+        # It is not pipelined; or six of it are issued in six cycles, and the blocking instructions in one
+        ("BEXTR (R64, R64, R64)", Fraction(1), 0, 1, 0),
+        ("BEXTR (R64, R64, R64)", Fraction(1, 3), 0, 6, 0),
+    ],
+)
+def test_mixes_that_wait_for_something_else_are_not_timed(
+    catalogue: Catalogue, shown_by: str, cycles: Fraction, chain: int, slots: int, mixes: int
+) -> None:
+    subject = "ADC_11 (R64, R64)"
+    probe = probe_of(catalogue, GENERAL | {"01": shown_by}, subject, cycles)
+    probe.chain, probe.most_slots = Fraction(chain), slots
+    core = LinearCore(catalogue, {name: f"1*p{ports}" for ports, name in GENERAL.items()}, {})
+    core = replace(core, usages={**core.usages, shown_by: "1*p01", subject: "1*p0123"})
+    before = PortConclusion(PortUsage.parse("1*r0123"), None, (), ())
+    after = driven(told_of_parts(probe, MixFactory(InstructionFactory(catalogue)), before), core.measured)
+    assert isinstance(after, PortConclusion)
+    assert (len(after.experiments), after.usage) == (2 * mixes, before.usage)
+
+
+def test_a_mix_in_which_the_whole_set_takes_as_long_is_not_slow(catalogue: Catalogue) -> None:
+    core = core_of(catalogue, {SUBJECT: "1*p0123+1*p456"}, longer=Fraction(4, 3))
+    machine = searched(catalogue, core_of(catalogue, {}))
+    whole = next(one.members for one in machine.sets if ALONE[one.members[0]] == "1*p0123")
+    core = replace(core, beside_rorx={SUBJECT: Fraction(4, 3), **dict.fromkeys(whole, Fraction(4, 3))})
+    found = told(catalogue, core, machine)
+    assert found.usage is not None
+    assert shape(machine, found.usage) == {"p01": 2, "p23": 2, "p456": 3}
+
+
+@pytest.mark.parametrize(("subject", "counts"), [("VPADDD (YMM, YMM, YMM)", {1, 2}), ("VPADDD (ZMM, ZMM, ZMM)", {2})])
+def test_both_halves_of_512_bits_have_a_part_or_none(catalogue: Catalogue, subject: str, counts: set[int]) -> None:
+    probe = probe_of(catalogue, VECTORS, subject, Fraction(1))
+    usage = PortUsage.parse("2*r0123")
+    search = _PartSearch(probe, MixFactory(InstructionFactory(catalogue)), usage)
+    usages = [one for candidate in search.candidates for one in candidate.usages]
+    assert {2 - one.uops.get(frozenset({"r0", "r1", "r2", "r3"}), 0) for one in usages} == counts
+
+
+@pytest.mark.parametrize(
+    ("names", "alike"), [({}, [2, 2]), ({"2": "FP2", "3": "FP3"}, [1, 1, 2]), ({"2": "FP2"}, [1, 1, 2])]
+)
+def test_ports_with_published_names_are_not_alike(
+    catalogue: Catalogue, names: Mapping[str, str], alike: list[int]
+) -> None:
+    probe = probe_of(catalogue, VECTORS, "VPADDD (YMM, YMM, M256)", names=names)
+    usage = PortUsage({probe.machine.public(frozenset("0123")): 1})
+    search = _PartSearch(probe, MixFactory(InstructionFactory(catalogue)), usage)
+    assert sorted(len(one.usages) for one in search.candidates) == alike
 
 
 def test_time_that_no_part_explains_names_the_whole_set_and_its_parts(catalogue: Catalogue) -> None:
