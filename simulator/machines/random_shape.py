@@ -40,7 +40,7 @@ class MachineShape:
     store_latency: int
     isa_sets: frozenset[str]
     hidden_units: tuple[frozenset[str], ...] = ()
-    beside_loads: Mapping[frozenset[str], frozenset[str]] = field(default_factory=dict)
+    beside_loads: Mapping[frozenset[str], frozenset[str]] = field(default_factory=dict, hash=False)
 
 
 def draw_shape(seed: int, kind: str = "") -> MachineShape:

@@ -81,8 +81,8 @@ def test_bounds_take_moves_that_can_be_eliminated_as_eliminated() -> None:
     ],
 )
 def test_transfers_between_register_files_share_a_unit_and_come_in_through_a_port(text: str, expected: float) -> None:
-    """Measured on a Zen 4, within 2%."""
-    assert cycles(text, "ZEN4") == pytest.approx(expected, rel=0.02)
+    """Measured on a Zen 4, within 3%."""
+    assert cycles(text, "ZEN4") == pytest.approx(expected, rel=0.03)
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,8 @@ def _may_be_input(option: str, source: str, program: str) -> bool:
     """Whether a word names a file that is read: `prog` may be one, but not a pattern of `characterize`."""
     if option in NO_FILES:
         return False
-    return "." in source or ((program != "characterize" or option == "--model") and Path(_place(source)).is_file())
+    may_be_file = program != "characterize" or option == "--model"
+    return "." in source or (may_be_file and os.path.isfile(_place(source)))  # noqa: PTH113 - any length is a word
 
 
 def _place(name: str) -> str:
