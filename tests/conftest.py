@@ -5,13 +5,12 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
-import signal
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.signals import signals_restored
 from xed_convert.garbage import collect_seldom
 
 if TYPE_CHECKING:
@@ -57,12 +56,8 @@ def _forget_what_the_file_has_cached(request: pytest.FixtureRequest) -> Iterator
 @pytest.fixture(scope="module", autouse=True)
 def _signals_as_before() -> Iterator[None]:
     """Take back the handlers of commands that ran in this process: xdist interrupts its workers at the end."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    hook = sys.unraisablehook
-    yield
-    sys.unraisablehook = hook
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
+    with signals_restored():
+        yield
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -6,9 +6,9 @@ Reading order:
 - `machine` (the sets of ports that can be kept busy), `wide` (those of code with 512-bit instructions);
 - `diagram` (which ports sets share), `blockers` (the instruction to block a set with);
 - `published` (published names of ports), `hypotheses` (usages of known sets);
-- `timed_probe` (what is known of one variant), `slots` (its issue slots), `infer` (what to ask about it), `conclude`
-  (what the answers amount to), the room `parts` (parts of sets that nothing blocks), `counterparts` (whether the form
-  with registers contradicts it).
+- `timed_probe` (what is known of one variant), `slots` (its issue slots), `infer` (what to ask about it);
+- `conclude` (what the answers amount to), the room `parts` (parts of sets that nothing blocks), `counterparts` (whether
+  the form with registers contradicts it).
 
 `generator.sequences.mixes` makes the code; port arithmetic is in `results.ports`.
 """

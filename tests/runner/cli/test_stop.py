@@ -23,6 +23,7 @@ from runner.measuring.session import Session
 from tests.attempts import undisturbed
 from tests.runner.cli.commands import SIMULATED, command, command_of, environment, need_catalogue
 from tests.shared import CHECKOUT
+from tests.signals import signals_restored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,15 +152,11 @@ def test_a_signal_is_not_lost_where_an_exception_is_dropped(loses: str) -> None:
 @pytest.fixture
 def stoppable() -> Iterator[None]:
     """Signals stop a command in this process, too."""
-    before = {number: signal.getsignal(number) for number in stop.NAMES}
-    hook = sys.unraisablehook
-    # A shell that starts the tests in the background has them ignore it
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    stop.raise_when_stopped()
-    yield
-    sys.unraisablehook = hook
-    for number, handler in before.items():
-        signal.signal(number, handler)
+    with signals_restored():
+        # A shell that starts the tests in the background has them ignore it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        stop.raise_when_stopped()
+        yield
 
 
 @pytest.mark.usefixtures("stoppable")

@@ -76,16 +76,16 @@ class _Candidate:
 
 @dataclass(frozen=True, slots=True)
 class _Mix:
-    """Instances beside blocking instructions of an `inner` set of the whole one. All sets have public names."""
+    """Instances beside `count` blocking instructions of an `inner` set of the whole one. All sets have public names.
+
+    It takes `least` cycles, whatever ports the instances have.
+    """
 
     whole: PortSet
     inner: PortSet
     blocker: InstructionVariant
     count: int
-
-    def more(self) -> _Mix:
-        """Return the same with more blocking instructions."""
-        return replace(self, count=ceil(self.count * MORE))
+    least: Fraction
 
     def allows(self, instances: PortUsage) -> Fraction:
         """Return the least cycles that ports allow if all instances together have this usage."""
@@ -111,7 +111,7 @@ def told_of_parts(probe: TimedProbe, mixes: MixFactory, found: PortConclusion) -
     for _ in range(ENOUGH_MIXES):
         if not (yield from search.is_slower(planned)):
             return search.concluded(found)
-        planned = [one.more() for one in planned]
+        planned = [search.with_more(one) for one in planned]
     if not search.fitting():
         yield from search.is_slower(planned)
     fitting = search.fitting()
@@ -131,7 +131,6 @@ class _PartSearch:
     timed: list[_Timed] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     experiments: list[str] = field(default_factory=list)
-    _known_turns: dict[tuple[PortSet, int], tuple[int, int]] = field(default_factory=dict)
 
     @cached_property
     def sets(self) -> dict[PortSet, TimedSet]:
@@ -171,7 +170,8 @@ class _PartSearch:
         Sets of one port count where there are no others: on a Zen 4 what has them takes three cycles, and results of
         several latencies may come out at once.
         """
-        options = [self._mix(whole, inner) for whole in self.usage.uops for inner in self._inner(whole)]
+        wholes = {one.whole for one in self.candidates}
+        options = [self._first(whole, inner) for whole in wholes for inner in self._inner(whole)]
         options.sort(key=lambda mix: (len(mix.inner), sorted(mix.whole), sorted(mix.inner)))
         left, chosen = list(self.candidates), list[_Mix]()
         while told := self._tells_most(options, left):
@@ -191,11 +191,19 @@ class _PartSearch:
         some = [pair for pair in told if pair[1]]
         return max(some, key=lambda pair: len(pair[1]), default=None)
 
-    def _mix(self, whole: PortSet, inner: PortSet) -> _Mix:
+    def _first(self, whole: PortSet, inner: PortSet) -> _Mix:
         """Return the mix that a part makes slowest: as many blocking instructions as the whole set allows."""
         uops = MANY * self.usage.uops[whole]
-        count = ceil(Fraction(uops * len(inner), len(whole) - len(inner)))
-        return _Mix(whole, inner, self.sets[inner].blockers[self.probe.kind], count)
+        return self._mix(whole, inner, ceil(Fraction(uops * len(inner), len(whole) - len(inner))))
+
+    def with_more(self, mix: _Mix) -> _Mix:
+        """Return a mix with more blocking instructions."""
+        return self._mix(mix.whole, mix.inner, ceil(mix.count * MORE))
+
+    def _mix(self, whole: PortSet, inner: PortSet, count: int) -> _Mix:
+        blocker = self.sets[inner].blockers[self.probe.kind]
+        issue = Fraction(MANY * self.probe.most_slots + count, self.probe.machine.width)
+        return _Mix(whole, inner, blocker, count, max(issue, self._chain(blocker, count), MANY * self.probe.cycles))
 
     def _tells(self, mix: _Mix, candidate: _Candidate) -> bool:
         times = [self._allowed(mix, usage) for usage in (self.usage, candidate.usages[0])]
@@ -203,24 +211,16 @@ class _PartSearch:
 
     def _allowed(self, mix: _Mix, usage: PortUsage) -> Fraction:
         """Return the least cycles that a usage, issue slots and the instances' own chains allow."""
-        issue = Fraction(MANY * self.probe.most_slots + mix.count, self.probe.machine.width)
-        return max(mix.allows(scaled(usage, MANY)), issue, self._chain(mix), MANY * self.probe.cycles)
+        return max(mix.allows(scaled(usage, MANY)), mix.least)
 
-    def _chain(self, mix: _Mix) -> Fraction:
-        """Return the cycles for which instances wait for each other: by flags and registers that they share."""
-        own, other = fixed_effects(self.probe.variant), fixed_effects(mix.blocker)
+    def _chain(self, blocker: InstructionVariant, count: int) -> Fraction:
+        """Return the cycles for which lines of a mix wait for each other: by flags and registers that they share."""
+        own, other = fixed_effects(self.probe.variant), fixed_effects(blocker)
         if not own.inputs & own.writes <= other.writes - other.inputs:
             return MANY * self.probe.chain
-        instances, blocking = self._turns(mix)
-        return max(instances * self.probe.chain, Fraction(blocking if is_chained(mix.blocker) else 0))
-
-    def _turns(self, mix: _Mix) -> tuple[int, int]:
-        """Return how often an instance stands in a mix, and a blocking instruction with the same registers."""
-        key = (mix.inner, mix.count)
-        if key not in self._known_turns:
-            found = self.mixes.turns([(self.probe.variant, MANY), (mix.blocker, mix.count)])
-            self._known_turns[key] = (found[0], found[1]) if found else (MANY, mix.count)
-        return self._known_turns[key]
+        turns = self.mixes.turns([(self.probe.variant, MANY), (blocker, count)])
+        instances, blocking = turns or (MANY, count)
+        return max(instances * self.probe.chain, Fraction(blocking if is_chained(blocker) else 0))
 
     def is_slower(self, wanted: Sequence[_Mix]) -> Procedure[bool]:
         """Time mixes; return whether one of them takes longer than the whole set allows and its instructions take.

@@ -6,6 +6,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from generator.operands.registers import VECTOR_PREFIX
 from inference.ports.by_time.counterparts import register_form, time_alone
 from inference.ports.by_time.infer import infer_by_time
 from inference.ports.by_time.machine import KnownPart
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 MOST_EXAMPLES = 3
 """Forms of one set's instructions that are tried: the first one may wait for something else."""
 
-_REGISTER = re.compile(r"(?<=[( ])(?:R(\d+)|([XY])MM)(?=[,)])")
-"""A register operand in a variant's string: `R64`, `XMM`."""
+_BITS = {prefix: bits for bits, prefix in VECTOR_PREFIX.items()}
 
-_BITS = {"X": "128", "Y": "256"}
+_REGISTER = re.compile(r"(?<=[( ])(?:R(\d+)|([XY]MM))(?=[,)])")
+"""A register operand in a variant's string: `R64`, `XMM`."""
 
 
 def find_parts(machine: TimedMachine, mixes: MixFactory) -> Procedure[tuple[KnownPart, ...]]:
