@@ -1,4 +1,4 @@
-"""Which vector pipe each instruction takes on a Zen 4: times of bursts, each behind an LFENCE.
+"""Which vector pipe each instruction takes on a Zen 3 or a Zen 4: times of bursts, each behind an LFENCE.
 
     python -m benchmarks.predictions.bursts [--cpu N] [--output FILE]
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import random
+from contextlib import closing
 from functools import reduce
 from itertools import product
 from math import ceil
@@ -35,7 +36,9 @@ from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from runner.backend import Backend
 
 
 class BurstInstruction(NamedTuple):
@@ -44,11 +47,6 @@ class BurstInstruction(NamedTuple):
     string: str
     sources: tuple[str | int, ...]
     pipes: str
-
-    @property
-    def usage(self) -> PortUsage:
-        """Its µop on vector pipes, if it has one."""
-        return PortUsage.parse(f"1*{self.pipes}" if self.pipes else "")
 
 
 INSTRUCTIONS = {
@@ -59,8 +57,31 @@ INSTRUCTIONS = {
     "i": BurstInstruction("ANDN (R64, R64, R64)", ("R8", "R9"), ""),
     "v": BurstInstruction("MOV_89 (R64, R64)", ("R8",), ""),
 }
-"""The instruction of each letter, with pipes as uops.info publishes them. No sequence writes what it reads. A MOV needs
-no pipe at all, so that long bursts may have six per cycle."""
+"""The instruction of each letter, with pipes as uops.info publishes them for a Zen 4. No sequence writes what it reads.
+A MOV needs no pipe at all, so that long bursts may have six per cycle."""
+
+
+class BurstCore(NamedTuple):
+    """A core: its row of `schedulers.tsv`, and what its bursts are predicted with.
+
+    Args:
+        schedulers: the row's name.
+        fence_slots: slots of the first group that the LFENCE takes.
+        pipes: the pipes of those letters that differ from `INSTRUCTIONS`.
+    """
+
+    schedulers: str
+    fence_slots: int
+    pipes: Mapping[str, str]
+
+    def usage(self, letter: str) -> PortUsage:
+        """Return the µop of a letter's instruction on vector pipes, if it has one."""
+        pipes = self.pipes.get(letter, INSTRUCTIONS[letter].pipes)
+        return PortUsage.parse(f"1*{pipes}" if pipes else "")
+
+
+CORES = {"ZEN3": BurstCore("Zen 3", 1, {"A": "FP12"}), "ZEN4": BurstCore("Zen 4", 0, {})}
+"""By microarchitecture. Pipes of a Zen 3 are those of its shipped measurements."""
 
 SHORT = "MSLi"
 """Letters of short bursts."""
@@ -73,9 +94,6 @@ LONGEST = 120
 
 WRITTEN = (13, 5)
 """Vector and general registers that a burst writes in turns, from YMM0 and R10 on."""
-
-CORES = "Zen 3 and 4"
-"""The row of `schedulers.tsv` that bursts are compared with."""
 
 WIDTH = 6
 """Instructions that are issued per cycle."""
@@ -123,32 +141,37 @@ def code_of(burst: str, instructions: InstructionFactory) -> bytes:
     return LFENCE + b"".join(line.code for line in lines)
 
 
-def best(burst: str) -> float:
+def best(burst: str, core: BurstCore) -> float:
     """Return the cycles that ports and slots allow: no choice of pipes is faster."""
-    usage = reduce(joined, (INSTRUCTIONS[letter].usage for letter in burst))
+    usage = reduce(joined, map(core.usage, burst))
     return max(ceil(throughput_of(usage)), ceil(len(burst) / WIDTH))
 
 
-def by_rule(burst: str) -> float:
+def by_rule(burst: str, core: BurstCore) -> float:
     """Return the mean cycles of a burst by the rules, over all states in which earlier code leaves the schedulers."""
-    schedulers = known_schedulers()[CORES]
-    code = [IssuedInstruction(INSTRUCTIONS[letter].usage, 1) for letter in burst]
+    schedulers = known_schedulers()[core.schedulers]
+    fence = [IssuedInstruction(PortUsage.parse(""), 1)] * core.fence_slots
+    code = fence + [IssuedInstruction(core.usage(letter), 1) for letter in burst]
     return fmean(schedulers.burst(code, WIDTH, turns)[-1] for turns in product((0, 1), repeat=2))
 
 
-def measured(sequences: list[str], cpu: int | None) -> list[float]:
+def measured(sequences: list[str], backend: Backend) -> list[float]:
     """Return the cycles of each burst, without those of the LFENCE: a single instruction takes one."""
     instructions = InstructionFactory(Catalogue.load())
     codes = [code_of(one, instructions) for one in ["S", *sequences]]
-    backend = open_backend("tsc", cpu=cpu)
-    try:
-        mode = BlockMode.UNROLLED
-        measurer = BlockMeasurer(backend, BlockOptions(modes=(mode,)))
-        rounds = [[one.timings[mode].cycles for one in measurer.measure(codes)] for _ in range(ROUNDS)]
-    finally:
-        backend.close()
+    mode = BlockMode.UNROLLED
+    measurer = BlockMeasurer(backend, BlockOptions(modes=(mode,)))
+    rounds = [[one.timings[mode].cycles for one in measurer.measure(codes)] for _ in range(ROUNDS)]
     single, *each = (min(float(cycles) for cycles in times if cycles) for times in zip(*rounds, strict=True))
     return [1 + cycles - single for cycles in each]
+
+
+def core_at_hand(backend: Backend) -> BurstCore:
+    """Return what the bursts of the measuring CPU are predicted with."""
+    name = backend.info().provenance.architecture
+    if name not in CORES:
+        raise SystemExit(f"nothing is known of bursts on {name}; cores: {', '.join(CORES)}")
+    return CORES[name]
 
 
 def main() -> None:
@@ -162,11 +185,13 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="write burst, measured cycles, rule and best choice as TSV")
     options = parser.parse_args()
     rows = []
-    for kind, sequences in (("short", bursts(options.longest)), ("long", long_bursts(options.repeated))):
-        cycles = measured(sequences, options.cpu)
-        found = [(burst, time, by_rule(burst), best(burst)) for burst, time in zip(sequences, cycles, strict=True)]
-        print(*report(kind, found), sep="\n")
-        rows += found
+    with closing(open_backend("tsc", cpu=options.cpu)) as backend:
+        core = core_at_hand(backend)
+        for kind, sequences in (("short", bursts(options.longest)), ("long", long_bursts(options.repeated))):
+            times = zip(sequences, measured(sequences, backend), strict=True)
+            found = [(burst, time, by_rule(burst, core), best(burst, core)) for burst, time in times]
+            print(*report(kind, found), sep="\n")
+            rows += found
     if options.output:
         lines = [
             "burst\tcycles\trule\tbest",

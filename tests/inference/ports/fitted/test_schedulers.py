@@ -1,4 +1,4 @@
-"""Two schedulers with two pipes each: what a Zen 4 was measured to do, in bursts behind an LFENCE and in long code."""
+"""Two schedulers with two pipes each: what a Zen 3 and a Zen 4 do, in bursts behind an LFENCE and in long code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inference.ports.fitted.schedulers import known_schedulers
 from results.model import PortUsage
 from results.ports import joined, throughput_of
 
-SCHEDULERS = known_schedulers()["Zen 3 and 4"]
+SCHEDULERS = known_schedulers()["Zen 4"]
 INSTRUCTIONS = {
     "M": IssuedInstruction(PortUsage.parse("1*FP01"), 1),  # VPABSB
     "S": IssuedInstruction(PortUsage.parse("1*FP12"), 1),  # VPSHUFB
@@ -62,6 +62,24 @@ def least(text: str) -> float:
 )
 def test_bursts_take_as_long_as_on_a_zen_4(unit: str, copies: int, measured: float) -> None:
     assert SCHEDULERS.burst(code_of(unit * copies), WIDTH)[-1] == pytest.approx(measured, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("unit", "copies", "measured"),
+    [
+        ("MMS", 1, 1.99),
+        ("MvMvMv", 7, 21.0),  # twenty more on FP1 than on FP0 change nothing yet
+        ("vvSLSv", 20, 39.99),
+        ("MvMvLv", 18, 38.08),
+        ("LLvLMLMvMMML", 10, 41.08),
+        ("MMvvMv", 20, 39.87),
+        ("MvMvMM", 18, 45.02),  # more go to FP0 from then on
+    ],
+)
+def test_bursts_take_as_long_as_on_a_zen_3(unit: str, copies: int, measured: float) -> None:
+    fence = code_of("v")  # LFENCE takes a slot there
+    schedulers = known_schedulers()["Zen 3"]
+    assert schedulers.burst(fence + code_of(unit * copies), WIDTH)[-1] == pytest.approx(measured, rel=0.05)
 
 
 @pytest.mark.parametrize(
