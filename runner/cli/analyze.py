@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
-import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,14 +12,14 @@ import typer
 
 from runner.cli.process.guard import UsageError
 from runner.cli.support.counting import Counting
-from runner.cli.support.own_code import lines_of, one_source, text_of, write_text
+from runner.cli.support.own_code import one_source, text_of, write_text
 from xed_convert.numbers import decimal
 
 if TYPE_CHECKING:
     from analysis.bounds.components import Running
     from analysis.prediction import PredictionMode
     from runner.own_code.analyzing.analyzed import Given
-    from runner.own_code.analyzing.many_blocks import PredictionTask, Row
+    from runner.own_code.analyzing.many_blocks import PredictionTask
     from runner.own_code.reading.text import OperandSyntax
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -296,27 +294,9 @@ def _task(
 
 
 def _predict_blocks(source: str, task: PredictionTask, jobs: int, target: str) -> None:
-    """Predict blocks; with an output file, a stopped run is resumed."""
+    from runner.cli.support.blocks import blocks_of, write_blocks  # noqa: PLC0415
     from runner.own_code.analyzing.many_blocks import HEADER, journal_of, predict_blocks  # noqa: PLC0415
-    from runner.own_code.block_shapes import read_blocks  # noqa: PLC0415
-    from xed_convert.files import check_writable  # noqa: PLC0415
 
-    codes = list(read_blocks(lines_of(source), source))
-    if target == "-":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(HEADER)
-        with Counting("blocks") as counting:
-            writer.writerows(predict_blocks(codes, task, jobs, None, counting))
-        return
-    check_writable(target)
-    with journal_of(Path(target), task, codes) as journal:
-        with Counting("blocks") as counting:
-            rows = list(predict_blocks(codes, task, jobs, journal, counting))
-        write_text(target, lambda: _table([HEADER, *rows]))
-        journal.done()
-
-
-def _table(rows: list[Row]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
+    codes = blocks_of(source)
+    rows = partial(predict_blocks, codes, task, jobs)
+    write_blocks(target, HEADER, rows, len(codes), lambda output: journal_of(output, task, codes))

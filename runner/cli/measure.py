@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import sys
 from contextlib import closing
 from functools import partial
 from pathlib import Path  # noqa: TC003 - typer looks at the annotations
@@ -14,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runner.cli.process.guard import ExitCode, UsageError
-from runner.cli.support.own_code import lines_of, one_source, shown_anyway, write_text
+from runner.cli.support.own_code import one_source, shown_anyway, write_text
 
 if TYPE_CHECKING:
     from runner.backend import Backend
@@ -224,12 +221,11 @@ def _body(
 def _measure_blocks(
     backend: Backend, source: str, modes: str, value: int, csv_file: str | None, time_limit: float
 ) -> None:
-    """Measure blocks line by line; on standard output each row appears when it is done."""
-    from runner.own_code.block_shapes import read_blocks  # noqa: PLC0415
+    """Measure blocks line by line."""
+    from runner.cli.support.blocks import blocks_of, write_blocks  # noqa: PLC0415
+    from runner.own_code.block_table import block_header, block_journal, block_rows  # noqa: PLC0415
     from runner.own_code.blocks import BlockMeasurer, BlockMode, BlockOptions  # noqa: PLC0415
-    from runner.own_code.report import block_rows  # noqa: PLC0415
     from runner.own_code.template import time_limit_of  # noqa: PLC0415
-    from xed_convert.files import atomic_write, check_writable  # noqa: PLC0415
 
     known = [mode.value for mode in BlockMode]
     wanted = modes.split(",")
@@ -237,17 +233,15 @@ def _measure_blocks(
         raise UsageError(f"--modes {modes}: of {', '.join(known)}")
     chosen = tuple(mode for mode in BlockMode if mode.value in wanted)
     options = BlockOptions(value=value, modes=chosen, time_limit_seconds=time_limit_of(time_limit))
-    blocks = list(read_blocks(lines_of(source), source))  # all, so that nothing is measured before a line is refused
-    rows = block_rows(BlockMeasurer(backend, options).measure(blocks), chosen)
-    if csv_file is None or csv_file == "-":
-        csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
-        return
-    check_writable(csv_file)
-    with atomic_write(csv_file) as output:
-        for row in rows:
-            line = io.StringIO()
-            csv.writer(line, lineterminator="\n").writerow(row)
-            output.write(line.getvalue().encode())
+    blocks = blocks_of(source)
+    measurer = BlockMeasurer(backend, options)
+    write_blocks(
+        csv_file or "-",
+        block_header(chosen),
+        partial(block_rows, measurer, blocks),
+        len(blocks),
+        lambda output: block_journal(output, measurer, blocks),
+    )
 
 
 def _say_sibling(result: Result) -> None:

@@ -1,36 +1,42 @@
-"""The finished rows of a sweep, in a file beside its output, so that a stopped sweep can be resumed.
+"""The finished rows of a table, in a file beside it, so that a stopped sweep or list of blocks can be resumed.
 
-The first line says which sweep it is, then there is a line per row. The file is removed when the sweep is done.
+The first line says which table it is, then there is a line per row. The file is removed when the table is written.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from xed_convert.files import OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
     from types import TracebackType
 
 SUFFIX = ".partial"
 
 
-class Journal:
-    """Rows by their place in the sweep; `rows` are those that an earlier start measured."""
+def is_resumable(output: str) -> bool:
+    """Return whether a journal can be beside an output: it is a file, and no device, pipe, or standard output ("-")."""
+    path = Path(output)
+    return output != "-" and (path.is_file() or not path.exists())
 
-    def __init__(self, output: Path, sweep: Mapping[str, Any]) -> None:
-        """Say for which output it is, and which sweep; what is there of another sweep is dropped.
+
+class Journal:
+    """Rows by their place in the table; `rows` are those that an earlier start made."""
+
+    def __init__(self, output: Path, table: Mapping[str, Any]) -> None:
+        """Say for which output it is, and which table; what is there of another table is dropped.
 
         Raises:
             OutputError: the file cannot be written, or another process writes it.
         """
         self.path = output.with_name(output.name + SUFFIX)
         self.rows: dict[int, dict[str, Any]] = {}
-        self._header = json.dumps(sweep, sort_keys=True)
+        self._header = json.dumps(table, sort_keys=True)
         self._file = self._open()
 
     def _open(self) -> IO[str]:
@@ -40,14 +46,14 @@ class Journal:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 file.close()
-                raise OutputError(f"{self.path}: another sweep writes it", hint="name another output") from None
+                raise OutputError(f"{self.path}: another run writes it", hint="name another output") from None
             self._read(file)
         except OSError as error:
             raise OutputError(f"{self.path}: cannot be written: {error.strerror}") from error
         return file
 
     def _read(self, file: IO[str]) -> None:
-        """Take over what is there of this sweep, and drop a line that was cut off."""
+        """Take over what is there of this table, and drop a line that was cut off."""
         file.seek(0)
         header, *lines = file.read().split("\n")
         if header == self._header:

@@ -1,4 +1,4 @@
-"""Measurements of a user's code as text, JSON, and rows of CSV."""
+"""Measurements of a user's code as text, JSON, and CSV."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ import io
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from generator.microbenchmark import Line
-    from runner.own_code.blocks import BlockMode, BlockResult
     from runner.own_code.measure import CountedValue, Result
 
 TITLES = {"unrolled": "unrolled", "loop": "in a loop", "runs": "measured"}
 NAME_WIDTH, VALUE_WIDTH = 20, 20
-CSV_COLUMNS = ("cycles", "spread", "status", "reason")
 
 
 def lines_of_result(result: Result, *, samples: bool = False) -> Iterator[str]:
@@ -81,20 +79,6 @@ def csv_of_result(result: Result) -> str:
         for row in rows or [("", "", "")]:
             writer.writerow((name, *row, mode.status.value, mode.reason))
     return file.getvalue()
-
-
-def block_rows(results: Iterable[BlockResult], modes: Sequence[BlockMode]) -> Iterator[list[str]]:
-    """Yield the header, then a row per block: its bytes, and cycles, spread, status and reason of each mode."""
-    prefixes = ["" if len(modes) == 1 else f"{mode.value}_" for mode in modes]
-    yield ["hex", *(f"{prefix}{column}" for prefix in prefixes for column in CSV_COLUMNS)]
-    for result in results:
-        row = [result.code.hex()]
-        for mode in modes:
-            timing = result.timings[mode]
-            numbers = (timing.cycles, timing.spread)
-            row += ["" if one is None else f"{one:.4f}" for one in numbers]
-            row += [timing.status.value, timing.reason]
-        yield row
 
 
 def _listing(lines: Sequence[Line], width: int) -> Iterator[str]:

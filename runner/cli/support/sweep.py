@@ -20,7 +20,7 @@ from runner.cli.process import stop
 from runner.cli.support import output
 from runner.cli.support.own_code import shown_anyway, write_text
 from runner.own_code.counters import CounterChoice
-from runner.own_code.journal import Journal
+from runner.own_code.journal import Journal, is_resumable
 from runner.own_code.plot import bars, svg
 from runner.own_code.sweep import SPREAD, Parameter, cycle_columns, points, rows_of, sweep
 from xed_convert.extras import extra
@@ -49,6 +49,10 @@ class Outputs:
     def files(self) -> list[Path]:
         """Return the files that are written, those with all rows first."""
         return [Path(one) for one in (self.csv, self.json, self.plot) if one not in {None, STANDARD_OUTPUT} and one]
+
+    def journaled(self) -> Path | None:
+        """Return the file beside which finished rows are kept (None: nothing goes to a file)."""
+        return next((path for path in self.files() if is_resumable(str(path))), None)
 
 
 def measure_sweep(
@@ -81,12 +85,12 @@ def _journal(
     outputs: Outputs, template: Template, wanted: Sequence[Mapping[str, int]], provenance: Provenance
 ) -> Journal | nullcontext[None]:
     """Return the journal of finished rows beside the first output file (nothing, if there is no file)."""
-    files = outputs.files()
-    if not files:
+    output = outputs.journaled()
+    if output is None:
         return nullcontext()
     code = hashlib.sha256(repr((template.with_texts(), wanted)).encode()).hexdigest()
     machine = {**codec.encode_provenance(provenance), "time": ""}
-    return Journal(files[0], {"sweep": code, "machine": machine})
+    return Journal(output, {"sweep": code, "machine": machine})
 
 
 def _measure(

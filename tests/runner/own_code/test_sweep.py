@@ -190,7 +190,7 @@ def test_rows_of_another_sweep_and_lines_that_were_cut_off_are_dropped(tmp_path:
 def test_two_sweeps_into_one_file_are_refused(tmp_path: Path) -> None:
     with (
         Journal(tmp_path / "x.csv", {}),
-        pytest.raises(OutputError, match="another sweep writes it"),
+        pytest.raises(OutputError, match="another run writes it"),
         Journal(tmp_path / "x.csv", {}),
     ):
         pass
