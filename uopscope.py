@@ -54,7 +54,7 @@ def analyze(
         asm: text in Intel or AT&T syntax. If it has marks as for OSACA, only the code between them counts.
         code: machine code, instead of text.
         arch: a microarchitecture, such as "SKL" (none: the only one of the file, or the CPU at hand).
-        data: an instructions.xml with its measurements; else what is shipped counts.
+        data: an instructions.xml or a campaign's file with its measurements; else what is shipped counts.
         runs: "loop", "unrolled", or "auto": as a loop if the code ends with a jump back.
         mode: "simulation", or "bounds": the largest bound of a single component.
 
@@ -256,7 +256,7 @@ def characterize(
         backend: how to measure; "auto" takes the best for the real CPU, "sim" simulates `arch` or `model`.
         arch: a microarchitecture, such as "SKL".
         cpu: the logical CPU to measure on.
-        model: an instructions.xml whose machine is simulated.
+        model: an instructions.xml, or a campaign's file, whose machine is simulated.
         db: a campaign's file, which keeps raw samples and conclusions; what it has is not measured again.
         ports_by_time: infer ports by time alone where nothing counts them, after about a minute of preparation.
 

@@ -59,7 +59,7 @@ def _opened(architecture: str, data: Path | None) -> MachineModel:
         return completed(shipped.load_machine(name, placeholders=False), core_of(name))
     raise AnalysisError(
         f"nothing is shipped about a CPU {architecture!r}",
-        hint=f"--arch: {', '.join(known())}; or --data FILE, an instructions.xml",
+        hint=f"--arch: {', '.join(known())}; or --data FILE, an instructions.xml or a campaign",
     )
 
 

@@ -1,4 +1,4 @@
-"""Reads a machine from an instructions.xml: ours, uops.info's, or a shipped one.
+"""Reads a machine from an instructions.xml (ours, uops.info's, or a shipped one), or from a campaign.
 
     machine = read_machine(Path("instructions.xml.xz"), "HSW")
     behaviour = machine.behaviour(catalogue.by_string("ADC_13 (R64, R64)"))
@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from results.database.entries import entries_of, provenances_of
 from results.database.merge import current_key
-from results.database.reader import read_database, read_provenances
 from results.machine.build import behaviour_from
 from results.machine.constants import core_of
 from results.machine.facts import facts_of, shortened
@@ -132,15 +132,14 @@ def architectures(path: Path) -> list[str]:
     Raises:
         DatabaseError: the file cannot be read.
     """
-    entries = read_database(path)
-    return list(dict.fromkeys(name for one in entries for name, r in one.results.items() if r.measurement is not None))
+    return list(_measured(path, ""))
 
 
 def read_machine(path: Path, architecture: str = "", core: CoreConstants | None = None) -> MachineFile:
     """Read the machine of an architecture ("": the only one of the file).
 
     Args:
-        path: an instructions.xml, plain or compressed.
+        path: an instructions.xml, plain or compressed; or a campaign's file.
         architecture: its name in the file, in any case.
         core: the constants of the core (None: those of the architecture's name).
 
@@ -159,7 +158,7 @@ def read_machine(path: Path, architecture: str = "", core: CoreConstants | None 
         name,
         core or with_stated_ways(_timed(core_of(name), found), found),
         path.name,
-        tuple(one for one in read_provenances(path) if one.architecture == name),
+        tuple(one for one in provenances_of(path) if one.architecture == name),
         *_tables(found),
         longer=corrections(found),
     )
@@ -168,9 +167,10 @@ def read_machine(path: Path, architecture: str = "", core: CoreConstants | None 
 def _measured(path: Path, architecture: str) -> dict[str, list[tuple[InstructionVariant, ArchitectureResult]]]:
     """Return the variants that a file has measurements of, by architecture ("": of all)."""
     rows: dict[str, list[tuple[InstructionVariant, ArchitectureResult]]] = {}
-    for entry in read_database(path, architecture=architecture):
+    wanted = architecture.casefold()
+    for entry in entries_of(path, architecture):
         for name, result in entry.results.items():
-            if result.measurement is not None:
+            if result.measurement is not None and wanted in ("", name.casefold()):
                 rows.setdefault(name, []).append((entry.variant, result))
     return rows
 

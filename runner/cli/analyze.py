@@ -77,7 +77,8 @@ def analyze(
         typer.Option(metavar="NAME", help="The CPU, such as HSW; several are shown side by side."),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="An instructions.xml with measurements of these CPUs.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Measurements of these CPUs: an instructions.xml, or a campaign (.sqlite)."),
     ] = None,
     runs: Annotated[
         str, typer.Option(metavar="NAME", help="auto, loop, or unrolled: copies in a row, from the decoders.")

@@ -79,7 +79,7 @@ def characterize(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Simulate the machine of an instructions.xml (--backend sim); --arch chooses one of several.",
+            help="Simulate the machine of an instructions.xml or a campaign (--backend sim); --arch chooses one.",
             rich_help_panel=MACHINE,
         ),
     ] = None,

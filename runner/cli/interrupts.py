@@ -43,7 +43,10 @@ def interrupts(
         str | None, typer.Option(metavar="NAME", help="Predict for it, such as SKL (default: the CPU at hand).")
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Predict by these measurements, an instructions.xml.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Predict by these measurements: an instructions.xml, or a campaign (.sqlite)."
+        ),
     ] = None,
     json_file: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="Write JSON (- is standard output).")

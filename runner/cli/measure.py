@@ -65,7 +65,10 @@ def measure(
     backend: Annotated[str, typer.Option(metavar="NAME", help="auto, or one that `uopscope doctor` lists.")] = "auto",
     arch: Annotated[str | None, typer.Option(metavar="NAME", help="The microarchitecture to simulate.")] = None,
     model: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Simulate the machine that an instructions.xml describes.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Simulate the machine that an instructions.xml or a campaign (.sqlite) describes."
+        ),
     ] = None,
     cpu: Annotated[int | None, typer.Option(metavar="N", min=0, help="The logical CPU to measure on.")] = None,
     json_file: Annotated[

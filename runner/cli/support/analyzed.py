@@ -15,7 +15,7 @@ from analysis.report.drawing import dependency_svg, flow_svg
 from analysis.report.flow import loop_json, loop_lines
 from analysis.report.page import PageSection, page_of
 from analysis.report.text import lines_of, side_by_side
-from runner.cli.support.counting import Counting
+from runner.cli.support.counting import Counting, reading
 from runner.cli.support.own_code import write_pieces, write_text
 from runner.own_code.analyzing.analyzed import tools_for
 
@@ -104,7 +104,8 @@ def write_reports(given: Given, wanted: AnalyzeOptions) -> None:
 
 
 def _predict(given: Given, wanted: AnalyzeOptions, architecture: str) -> CpuPrediction:
-    tools = tools_for(architecture, wanted.data, BHIVE if wanted.bhive else None)
+    with reading(wanted.data):
+        tools = tools_for(architecture, wanted.data, BHIVE if wanted.bhive else None)
     if wanted.loop is None:
         return CpuPrediction(_worked_out(given.predict(tools, wanted.running, wanted.mode)), None)
     loop = given.predict_loop(tools, wanted.loop, wanted.taken, wanted.mode, wanted.times)

@@ -16,9 +16,10 @@ import pytest
 from analysis.report.data import schema
 from runner.cli.analyze import app
 from runner.cli.process import guard
+from runner.cli.support import counting
 from tests.analysis.aarch64.installed import need_llvm
 from tests.nonempty import some
-from tests.runner.cli.commands import need_catalogue
+from tests.runner.cli.commands import SIMULATED, called, command_of, need_catalogue
 from tests.shared import measured_haswell
 
 if TYPE_CHECKING:
@@ -146,6 +147,61 @@ def test_text_bytes_and_files_are_the_same_code(tmp_path: Path, capsys: pytest.C
         assert run(*HASWELL, *source) == 0
         outputs.append(_without_places(capsys.readouterr().out))
     assert len(set(outputs)) == 1
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A campaign over a simulated Haswell, and beside it the instructions.xml that is made of it."""
+    need_catalogue()
+    folder = tmp_path_factory.mktemp("campaign")
+    file = folder / "c.sqlite"
+    assert called([*SIMULATED, "IMUL_GPRv_GPRv", "--db", str(file)]) == 0
+    assert command_of("db", ["build", str(file), "-o", str(folder / "c.xml")]) == 0
+    return file
+
+
+@pytest.mark.parametrize("options", [("--asm", CHAIN, "--json", "-"), ("--blocks", "blocks.csv")])
+@pytest.mark.parametrize("architecture", [(), ("--arch", "hsw")])
+def test_a_campaign_says_the_same_as_the_xml_that_is_made_of_it(
+    campaign: Path,
+    options: tuple[str, ...],
+    architecture: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "blocks.csv").write_text("480fafc3480fafc1\n")
+    said = []
+    for file in some([campaign, campaign.with_suffix(".xml")], 2):
+        assert run("--data", str(file), *architecture, *options) == 0
+        said.append(capsys.readouterr().out.replace(file.name, "FILE"))
+    assert said[0] == said[1]
+    assert "6.0" in said[0]
+
+
+def test_a_campaign_without_the_architecture_names_those_that_it_has(
+    campaign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--data", str(campaign), "--arch", "SKL", "--asm", CHAIN) == 2
+    assert "c.sqlite has no measurements of SKL" in (said := capsys.readouterr().err)
+    assert "one of its architectures: HSW" in said
+
+
+@pytest.mark.parametrize(("seconds", "is_said"), [(0.0, True), (60.0, False)])
+def test_a_campaign_that_was_read_for_long_says_what_is_faster(
+    campaign: Path,
+    seconds: float,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    is_said: bool,
+) -> None:
+    monkeypatch.setattr(counting, "SLOW_SECONDS", seconds)
+    assert run("--data", str(campaign), "--asm", CHAIN) == 0
+    assert (f"`uopscope db build {campaign} -o c.xml` makes a file" in capsys.readouterr().err) is is_said
+    assert run(*HASWELL, "--asm", CHAIN) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_json_has_a_prediction_per_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,7 +103,7 @@ ROWS = (
     Wrong("uopscope analyze --asm nop --arch SKL --mode wild", 2, "--mode wild: not one of"),
     Wrong("uopscope analyze --asm nop --arch SKL --times 1=2", 2, "--times needs a loop"),
     Wrong("uopscope analyze --asm nop --arch SKL --data published.xml", 2, "published.xml has no measurements of SKL"),
-    Wrong("uopscope analyze --asm nop --data c.sqlite", 2, "`uopscope db build FILE -o instructions.xml` makes one"),
+    Wrong("uopscope analyze --asm nop --data c.sqlite", 3, "not an SQLite file"),
     Wrong("uopscope analyze --object text.txt --arch SKL", 2, "text.txt: not an ELF file"),
     Wrong("uopscope analyze --blocks text.txt --arch SKL", 2, "is not code in hexadecimal"),
     Wrong("uopscope analyze --asm nop --arch NOPE", 2, "nothing is shipped about a CPU 'NOPE'"),
