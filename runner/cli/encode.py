@@ -19,11 +19,13 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @app.command()
 def encode(
-    text: Annotated[
-        str,
+    code: Annotated[
+        list[str] | None,
         typer.Argument(metavar="CODE", help='Intel syntax: "VADDPS ZMM1{K2}{z}, ZMM3, [R14]{1to16}"'),
+    ] = None,
+    decode: Annotated[
+        str, typer.Option("--decode", metavar="HEX", help="Decode these bytes instead: 4801d8, or 48 01 d8.")
     ] = "",
-    decode: Annotated[str, typer.Option("--decode", metavar="HEX", help="Decode these bytes instead.")] = "",
     catalogue: Annotated[
         Path | None, typer.Option(metavar="XML", help="The catalogue to use instead of the shipped one.")
     ] = None,
@@ -33,12 +35,26 @@ def encode(
     """Encode assembly text as every variant that it can mean, the shortest first; or decode bytes."""
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - `--help` does not need it
 
+    text = " ".join(code or [])
+    if decode and _is_hexadecimal(text):
+        text, decode = "", f"{decode} {text}"
     if bool(text) == bool(decode):
         message = "give either CODE or --decode HEX"
         raise AssemblyError(message, hint='For example: uopscope encode "ADD RAX, 5"')
     known = Catalogue.load(catalogue)
     lines = _decode(known, decode) if decode else _encode(known, text, first=first)
     print("\n".join(lines))
+
+
+def _is_hexadecimal(text: str) -> bool:
+    """Return whether words are bytes that the shell has parted from those of --decode."""
+    from xed_convert.encoding.decoder import bytes_of  # noqa: PLC0415
+    from xed_convert.errors import DecodingError  # noqa: PLC0415
+
+    try:
+        return bool(bytes_of(text))
+    except DecodingError:
+        return False
 
 
 def _encode(catalogue: Catalogue, text: str, *, first: bool) -> list[str]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import sys
 from enum import IntEnum
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -72,6 +72,7 @@ def guarded(app: typer.Typer, arguments: list[str], program: str) -> int:
     try:
         _refuse_empty(arguments)
         _refuse_overwriting(arguments, program)
+        _refuse_split(arguments)
         app(args=arguments, prog_name=program)
     except SystemExit as end:
         if sys.stdout is not output:  # typer wraps it where the pipe is closed, and ends with a code of its own
@@ -104,6 +105,22 @@ def _refuse_empty(arguments: Sequence[str]) -> None:
         if not word and before not in MAY_BE_EMPTY:
             what = f"{before}: the value is empty" if before.startswith("-") else "an argument is empty"
             raise UsageError(what, hint="is a variable of the shell unset?")
+
+
+CODE = {"--asm", "--bytes", "--init", "--late-init", "--one-time-init"}
+"""Options whose value is code, in which there may be spaces. No command takes an argument beside them."""
+
+
+def _refuse_split(arguments: Sequence[str]) -> None:
+    """Refuse code that the shell has split into words: all but the first would be arguments.
+
+    Raises:
+        UsageError: names the option, and has the value in quotes.
+    """
+    for place, option in enumerate(arguments):
+        value = list(takewhile(lambda word: not word.startswith("-"), arguments[place + 1 :]))
+        if option in CODE and len(value) > 1 and not any(" " in word for word in value):
+            raise UsageError(f"{option} takes one value, not {len(value)}", hint=f'{option} "{" ".join(value)}"')
 
 
 OUTPUTS = {

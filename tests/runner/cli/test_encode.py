@@ -43,10 +43,18 @@ def test_the_way_back() -> None:
     assert "VADDPS_Z (ZMM, K, ZMM, M32_1to16)" in lines[0]
 
 
+def test_words_that_the_shell_has_parted_are_one_text() -> None:
+    (line,) = lines_of("--decode", "48", "01", "d8")
+    assert line.startswith("48 01 d8 ")
+    assert lines_of("--decode", "4801d8", "c3,", "0x90") == lines_of("--decode", "4801d8c390")
+    assert lines_of("add", "rax,", "5") == lines_of("add rax, 5")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "give either"),
+        (["--decode", "48", "01", "xyz"], "give either"),
         (["add rax, 5", "--decode", "90"], "give either"),
         (["--decode", "xyz"], "not bytes in hexadecimal"),
         (["--decode", "4801c806"], "offset 3"),

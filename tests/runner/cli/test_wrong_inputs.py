@@ -84,6 +84,8 @@ ROWS = (
     Wrong("uopscope measure --asm nop --bytes 90 --backend sim --arch HSW", 2, "not --asm and --bytes"),
     Wrong("uopscope measure --asm 'jmp there' --backend sim --arch HSW", 2, "there is neither a register nor a label"),
     Wrong("uopscope measure --asm 'NOSUCH RAX' --backend sim --arch HSW", 2, "NOSUCH"),
+    Wrong(f"uopscope measure --bytes 48 01 d8 {SIM}", 2, '--bytes "48 01 d8"'),
+    Wrong("uopscope analyze --arch SKL --asm imul rax, rbx", 2, "--asm takes one value, not 3"),
     Wrong("uopscope measure --asm '' --backend sim --arch HSW", 2, "--asm: the value is empty"),
     Wrong("uopscope measure --asm nop --modes loop --backend sim --arch HSW", 2, "--modes is for --blocks"),
     Wrong(f"uopscope measure --asm nop --value 5 {SIM}", 2, "--value is for --on-demand and --blocks"),
