@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from xed_convert.errors import UopscopeError
 from xed_convert.extras import extra
-from xed_convert.files import atomic_write
+from xed_convert.files import named_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -91,7 +91,7 @@ class Rows(Sequence[Mapping[str, Any]]):
         writer.writerow(self.columns)
         writer.writerows(record.values() for record in self.records)
         if path is not None:
-            with atomic_write(path) as file:
+            with named_write(path) as file:
                 file.write(text.getvalue().encode())
         return text.getvalue()
 

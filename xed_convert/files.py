@@ -1,12 +1,17 @@
-"""Files are written whole or not at all: to a temporary name in the same folder, then renamed."""
+"""Files are written whole or not at all: to a temporary name in the same folder, then renamed.
+
+What people name as an output is packed as its name says (`named_write`).
+"""
 
 from __future__ import annotations
 
+import gzip
+import lzma
 import os
 import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 from xed_convert.errors import UopscopeError
 
@@ -18,13 +23,27 @@ class OutputError(UopscopeError):
     """A file cannot be written; the message names it."""
 
 
+NOT_WRITTEN = frozenset({".7z", ".br", ".bz2", ".lz", ".lz4", ".lzma", ".tar", ".tgz", ".txz", ".z", ".zip", ".zst"})
+"""Suffixes of packed files that `named_write` does not make: under such a name, other programs expect just that."""
+
+
+class PackingError(OutputError):
+    """The name of an output asks for a way of packing that there is not: the input is wrong, not the machine."""
+
+    exit_code = 2
+
+
 def check_writable(path: Path | str) -> None:
-    """Check before long work that `atomic_write` can write there. Nothing is left behind.
+    """Check before long work that `named_write` can write there. Nothing is left behind.
 
     Raises:
         OutputError: the folder does not exist or cannot be written, or `path` is a folder.
+        PackingError: the name says that the file is packed in a way that is not known here.
     """
     path = Path(path)
+    if path.suffix.lower() in NOT_WRITTEN:
+        hint = "behind a name, .gz or .xz packs the file; without them it is plain"
+        raise PackingError(f"{path}: no {path.suffix} file can be written", hint=hint)
     if path.is_dir():
         raise OutputError(f"{path}: cannot be written: it is a folder")
     if not path.exists() or path.is_file():
@@ -60,6 +79,25 @@ def atomic_write(path: Path | str) -> Iterator[IO[bytes]]:
     finally:
         with suppress(FileNotFoundError):
             Path(name).unlink()
+
+
+@contextmanager
+def named_write(path: Path | str) -> Iterator[IO[bytes]]:
+    """Write a file as `atomic_write` does, packed if its name ends in .gz or .xz.
+
+    Raises:
+        OutputError: the folder does not exist or cannot be written, or the disk is full.
+    """
+    suffix = Path(path).suffix
+    with atomic_write(path) as file:
+        if suffix == ".xz":
+            with lzma.open(file, "wb") as packed:
+                yield packed
+        elif suffix == ".gz":
+            with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:  # the same bytes every time
+                yield cast("IO[bytes]", packed)
+        else:
+            yield file
 
 
 def _target(path: Path) -> Path:

@@ -38,7 +38,7 @@ def blocks(
     """Take a program apart into basic blocks, and count how often each stands in it."""
     from runner.own_code.reading.objects import names_near, read_program  # noqa: PLC0415 - `--help` needs none of these
     from runner.own_code.reading.programs import blocks_of  # noqa: PLC0415
-    from xed_convert.files import atomic_write, check_writable  # noqa: PLC0415
+    from xed_convert.files import check_writable, named_write  # noqa: PLC0415
 
     if output != "-":
         check_writable(output)
@@ -52,7 +52,7 @@ def blocks(
     if output == "-":
         sys.stdout.write(text)
         return
-    with atomic_write(output) as file:
+    with named_write(output) as file:
         file.write(text.encode())
     total = sum(block.count for block in found)
     print(f"{len(found[:most])} of {len(found)} different blocks; {total} blocks in all: {output}", file=sys.stderr)

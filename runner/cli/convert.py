@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import lzma
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +11,7 @@ import typer
 from runner.cli.support.own_code import write_text
 from xed_convert.datafiles.layers import find_datafiles
 from xed_convert.errors import ConversionError
-from xed_convert.files import atomic_write, check_writable
+from xed_convert.files import check_writable, named_write
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -74,7 +71,7 @@ def convert(
         if str(output) == "-":
             _write(conversion, sys.stdout.buffer, output, source)
         else:
-            with atomic_write(output) as file:
+            with named_write(output) as file:
                 _write(conversion, file, output, source)
     if not quiet:
         print("\n".join(_summary(conversion, source)), file=sys.stderr if str(output) == "-" else sys.stdout)
@@ -126,13 +123,7 @@ def _write(conversion: Conversion, file: WritesBytes, path: Path, source: str) -
     if path.suffix == ".bin":
         write_store(conversion.variants, file, source=source)
         return
-    if path.suffix not in (".gz", ".xz"):
-        write_xml(conversion.variants, file, empty_extensions=conversion.extensions)
-        return
-    content = io.BytesIO()
-    write_xml(conversion.variants, content, empty_extensions=conversion.extensions)
-    data = content.getvalue()
-    file.write(gzip.compress(data, mtime=0) if path.suffix == ".gz" else lzma.compress(data))
+    write_xml(conversion.variants, file, empty_extensions=conversion.extensions)
 
 
 def _summary(conversion: Conversion, source: str) -> list[str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import inspect
 import json
-import lzma
 import sys
 from collections import Counter
 from contextlib import contextmanager
@@ -16,10 +14,11 @@ from io import StringIO
 from math import floor
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING, Annotated, cast
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
+from results.campaign.packed import SUFFIXES as CAMPAIGNS
 from results.campaign.packed import is_campaign
 from results.database import rules
 from results.database.cycles import AtMost
@@ -37,7 +36,7 @@ from runner.cli.process.guard import UsageError
 from runner.cli.support import output as _output_of
 from xed_convert.catalogue.schema import validate
 from xed_convert.errors import ConversionError, UopscopeError
-from xed_convert.files import atomic_write, check_writable
+from xed_convert.files import check_writable, named_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -80,6 +79,7 @@ def build(
     """Put campaigns into one instructions.xml; say which results were chosen over others."""
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - slow to import
 
+    _check_form(output)
     _check_outputs(str(output))
     variants = list(Catalogue.load(catalogue))
     naming = naming_of(names)
@@ -93,6 +93,22 @@ def build(
     said = sys.stderr if str(output) == "-" else sys.stdout
     for line in _report_merge(merged, unknown, output):
         print(line, file=said)
+
+
+def _check_form(output: Path) -> None:
+    """Refuse names of other forms than XML: readers go by the name.
+
+    Raises:
+        UsageError: says what writes that form.
+    """
+    from results.exports.exporters import exporters  # noqa: PLC0415 - likewise
+
+    name = output.name.removesuffix(".gz").removesuffix(".xz")
+    form = Path(name).suffix.removeprefix(".")
+    if form in exporters():
+        raise UsageError(f"{output}: `db build` writes XML", hint=f"uopscope db export CAMPAIGN --{form} {output}")
+    if output.name.endswith(CAMPAIGNS):
+        raise UsageError(f"{output}: `db build` writes XML, and campaigns are called like this", hint="-o FILE.xml")
 
 
 def _report_merge(merged: Merge, unknown: list[str], output: Path) -> Iterator[str]:
@@ -741,13 +757,5 @@ def _output(target: str) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    with atomic_write(target) as file:
-        suffix = Path(target).suffix
-        if suffix == ".xz":
-            with lzma.open(file, "wb") as packed:
-                yield packed
-        elif suffix == ".gz":
-            with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as zipped:
-                yield cast("IO[bytes]", zipped)
-        else:
-            yield file
+    with named_write(target) as file:
+        yield file

@@ -183,10 +183,10 @@ def _section(report: MemoryReport) -> str:
 
 def _draw(report: MemoryReport, plot: Path) -> None:
     from results.memory.heat_map import svg  # noqa: PLC0415 - likewise
-    from xed_convert.files import atomic_write  # noqa: PLC0415 - likewise
+    from xed_convert.files import named_write  # noqa: PLC0415 - likewise
 
     if report.forwarding is None:
         raise UsageError("there is no store forwarding to plot")
     picture = svg(report.forwarding, report.provenance.architecture)
-    with atomic_write(plot) as output:
+    with named_write(plot) as output:
         output.write(picture)

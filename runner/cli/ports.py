@@ -24,7 +24,7 @@ from runner.cli.support.mixes import (
 )
 from runner.cli.support.output import columns
 from runner.cli.support.own_code import shown_anyway, write_text
-from xed_convert.files import atomic_write, check_writable
+from xed_convert.files import check_writable, named_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -108,7 +108,7 @@ def fit(
         sys.stdout.write(text)
         return
     if output is not None:
-        with atomic_write(output) as file:
+        with named_write(output) as file:
             file.write(text.encode())
     print("\n".join(_lines(mapping, kept, held)))
 
@@ -195,7 +195,7 @@ def _write_csv(output: Path, rows: Sequence[dict[str, str]]) -> None:
     if str(output) == "-":
         sys.stdout.write(text.getvalue())
         return
-    with atomic_write(output) as file:
+    with named_write(output) as file:
         file.write(text.getvalue().encode())
 
 

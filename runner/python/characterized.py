@@ -13,7 +13,7 @@ from results.table import COLUMNS, ResultRow, record, table_lines
 from results.text import machine_text, pair_text
 from results.whole_cycles import whole_cycles
 from xed_convert.errors import UnknownInstructionError
-from xed_convert.files import atomic_write
+from xed_convert.files import named_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -160,7 +160,7 @@ class Characterizations(Sequence[Characterized]):
 
         known = [one for one in self.found if not one.skipped]
         conclusions = [xml.ConcludedVariant(one.conclusion.result, one.conclusion.provenance) for one in known]
-        with atomic_write(path) as file:
+        with named_write(path) as file:
             merge.write_xml([one.variant for one in known], conclusions, file)
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ from runner.cli.support.counting import Counting
 from runner.cli.support.own_code import lines_of, write_text
 from runner.own_code.block_shapes import read_blocks
 from runner.own_code.journal import is_resumable
-from xed_convert.files import atomic_write, check_writable
+from xed_convert.files import check_writable, named_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -56,7 +56,7 @@ def write_blocks(
         return
     check_writable(target)
     if not is_resumable(target):
-        with _Told(total, "into a file it could be resumed") as told, atomic_write(target) as file:
+        with _Told(total, "into a file it could be resumed") as told, named_write(target) as file:
             file.writelines(_line(row).encode() for row in (header, *rows(None, told)))
         return
     with journal_of(Path(target)) as journal:

@@ -17,7 +17,7 @@ from results.processes import sensible_processes
 from results.table import ResultRow
 from results.text import duration_text, machine_text, taken_text
 from runner.campaigns.plan import SEEN_ON
-from xed_convert.files import atomic_write, check_writable
+from xed_convert.files import check_writable, named_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -84,7 +84,7 @@ def write_file(
     if str(path) == "-":
         sys.stdout.buffer.write(data)
         return
-    with atomic_write(path) as file:
+    with named_write(path) as file:
         file.write(data)
 
 

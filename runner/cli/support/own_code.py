@@ -110,11 +110,11 @@ def write_text(target: str | None, text: Callable[[], str]) -> None:
 
 def write_pieces(target: str | None, pieces: Callable[[], Iterable[str]]) -> None:
     """Write a text that comes in pieces, as `write_text` does."""
-    from xed_convert.files import atomic_write, check_writable  # noqa: PLC0415 - most texts go to standard output
+    from xed_convert.files import check_writable, named_write  # noqa: PLC0415 - most texts go to standard output
 
     if target == "-":
         sys.stdout.writelines(pieces())
     elif target is not None:
         check_writable(target)
-        with atomic_write(target) as file:
+        with named_write(target) as file:
             file.writelines(piece.encode() for piece in pieces())

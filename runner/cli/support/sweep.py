@@ -24,7 +24,7 @@ from runner.own_code.journal import Journal, is_resumable
 from runner.own_code.plot import bars, svg
 from runner.own_code.sweep import SPREAD, Parameter, cycle_columns, points, rows_of, sweep
 from xed_convert.extras import extra
-from xed_convert.files import atomic_write, check_writable
+from xed_convert.files import check_writable, named_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -151,7 +151,7 @@ def _show(rows: Rows, names: Sequence[str], outputs: Outputs, provenance: Proven
 
 
 def _save(target: str, content: bytes) -> None:
-    with atomic_write(target) as file:
+    with named_write(target) as file:
         file.write(content)
 
 

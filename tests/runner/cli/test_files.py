@@ -5,6 +5,7 @@ What was measured is shown even if its file cannot be written: a disk can become
 
 from __future__ import annotations
 
+import gzip
 import shlex
 import shutil
 from pathlib import Path
@@ -200,3 +201,24 @@ def test_the_schema_goes_where_it_is_wanted(tmp_path: Path, capfd: pytest.Captur
     assert command_of("convert", ["--xsd", "-o", str(tmp_path / "s.xsd")]) == 0
     assert capfd.readouterr().out == ""
     assert (tmp_path / "s.xsd").read_text() == schema
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("measure", f"--asm nop {SIM} --csv"),
+        ("measure", f"--asm 'add rax, {{N}}' --sweep N=1,2 {SIM} --csv"),
+        ("measure", f"--blocks blocks.csv {SIM} --csv"),
+        ("analyze", "--blocks blocks.csv --arch HSW --csv"),
+        ("characterize", f"'ADC_11 (R64, R64)' {SIM} --csv"),
+    ],
+)
+def test_every_command_packs_what_it_writes_as_the_name_says(
+    name: str, arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_catalogue()
+    monkeypatch.chdir(tmp_path)
+    Path("blocks.csv").write_text("480fafc3\n")
+    for target in ("plain.csv", "packed.csv.gz"):
+        assert command_of(name, [*shlex.split(arguments), target]) == 0
+    assert gzip.decompress(Path("packed.csv.gz").read_bytes()) == Path("plain.csv").read_bytes()
