@@ -19,6 +19,7 @@ from results.database.reader import ArchitectureResult, Entry, LatencyRow
 from results.database.writer import write_database
 from results.model import Provenance
 from runner.cli import db
+from runner.cli.database.common import percent
 from tests.results.database.strategies import variant
 from tests.runner.cli.commands import called
 from xed_convert.model import Operand, OperandKind
@@ -54,9 +55,9 @@ def compared(row: Published, *entries: Entry) -> Comparison:
 @given(st.integers(0, 10**6), st.integers(1, 10**6))
 def test_a_share_never_looks_larger_than_it_is(agreed: int, others: int) -> None:
     share = Fraction(agreed, agreed + others)
-    said = Fraction(db.percent(share).removesuffix("%")) / 100
+    said = Fraction(percent(share).removesuffix("%")) / 100
     assert said <= share < said + Fraction(1, 10_000)
-    assert db.percent(Fraction(1)) == "100.00%"
+    assert percent(Fraction(1)) == "100.00%"
 
 
 @pytest.mark.parametrize(
