@@ -178,7 +178,7 @@ def _write_table(database: Path, folder: Path) -> None:
     names = views.slugs(entry.variant.string for entry in entries)
     (folder / "data").mkdir(parents=True, exist_ok=True)
     shutil.copytree(Path(views.__file__).parent / "assets", folder / "assets", dirs_exist_ok=True)
-    (folder / "index.html").write_text(pages.index_page(NAMES[-2:], (), shows_experiments=False), encoding="utf-8")
+    (folder / "index.html").write_text(pages.index_page(NAMES[-2:], (), (), shows_experiments=False), encoding="utf-8")
     (folder / "data" / "variants.js").write_text(tables.variants_script(entries, names), encoding="utf-8")
     for name in NAMES[-2:]:
         (folder / "data" / f"{name}.js").write_text(tables.architecture_script(name, entries), encoding="utf-8")

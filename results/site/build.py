@@ -17,6 +17,7 @@ from results.database.entries import is_model
 from results.database.reader import DatabaseError
 from results.processes import sensible_processes
 from results.site import experiments, memory, pages, tables, views
+from results.site.lists import list_pages
 from xed_convert.files import OutputError
 
 if TYPE_CHECKING:
@@ -110,14 +111,16 @@ def _write(site: Site, entries: Sequence[Entry], work: Path, jobs: int, progress
     memories = {
         one.provenance.architecture: one for one in site.memories if _FILE_NAME.fullmatch(one.provenance.architecture)
     }
-    for part in ("assets", "data", "arch", "memory", *(f"{kind}/{name}" for kind in "ve" for name in architectures)):
+    lists = list_pages(entries)
+    of_architectures = [f"{kind}/{name}" for kind in "ve" for name in architectures]
+    for part in ("assets", "data", "arch", "memory", "list", *of_architectures):
         (work / part).mkdir(parents=True)
     (work / MARK).write_text("made by uopscope site\n", encoding="utf-8")
     for asset in resources.files("results.site").joinpath("assets").iterdir():
         (work / "assets" / asset.name).write_bytes(asset.read_bytes())
     where = {name: report.provenance for name, report in memories.items()}
     cards = pages.cards(architectures, entries, site.provenances, where)
-    _page(work / "index.html", pages.index_page(architectures, cards, shows_experiments=bool(site.campaigns)))
+    _page(work / "index.html", pages.index_page(architectures, cards, lists, shows_experiments=bool(site.campaigns)))
     _page(work / "compare.html", pages.compare_page(architectures, _models(entries)))
     _page(work / "data" / "variants.js", tables.variants_script(entries, names))
     catalogue = Counter(entry.variant.extension for entry in site.entries)
@@ -126,12 +129,15 @@ def _write(site: Site, entries: Sequence[Entry], work: Path, jobs: int, progress
         coverage = pages.Coverage(catalogue, site.skipped.get(name, {}), name in memories)
         page = pages.architecture_page(name, names, architectures, entries, site.provenances, coverage)
         _page(work / "arch" / f"{name}.html", page)
+    for number, one in enumerate(lists):
+        _page(work / "list" / f"{one.name}.html", pages.list_page(number, lists, names, architectures))
     for name, report in memories.items():
         _page(work / "memory" / f"{name}.html", memory.page(report, architectures))
     return (
         2
         + len(architectures)
         + len(memories)
+        + len(lists)
         + _variant_pages(_Task(site, names, architectures, work), entries, jobs, progress)
     )
 

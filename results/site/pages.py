@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from importlib import resources
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from results.database.diff import ChangeKind, only_in_one
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from results.database.reader import ArchitectureResult, Entry
     from results.model import Provenance
     from results.site.experiments import ExperimentsPlace
+    from results.site.lists import ListPage
 
 SHOWN_ELSEWHERE = {
     "uops",
@@ -54,10 +56,30 @@ class Card:
     has_memory: bool
 
 
-def index_page(architectures: Sequence[str], cards: Sequence[Card], *, shows_experiments: bool) -> str:
-    """Return the page with the table of everything, and a card for each architecture."""
+def index_page(
+    architectures: Sequence[str], cards: Sequence[Card], lists: Iterable[ListPage], *, shows_experiments: bool
+) -> str:
+    """Return the page with the table of everything, a card for each architecture, and links to the lists."""
     return render(
-        "index.html.j2", root="", architectures=architectures, cards=cards, shows_experiments=shows_experiments
+        "index.html.j2",
+        root="",
+        architectures=architectures,
+        cards=cards,
+        lists=[(extension, list(pages)) for extension, pages in groupby(lists, lambda one: one.extension)],
+        shows_experiments=shows_experiments,
+    )
+
+
+def list_page(number: int, lists: Sequence[ListPage], names: Mapping[str, str], architectures: Sequence[str]) -> str:
+    """Return a page that lists variants, one of all lists; `names` are file names of variants by string."""
+    return render(
+        "list.html.j2",
+        root="../",
+        architectures=architectures,
+        page=lists[number],
+        before=lists[number - 1] if number else None,
+        after=lists[number + 1] if number + 1 < len(lists) else None,
+        page_of=lambda architecture, entry: page_of(architecture, names[entry.variant.string]),
     )
 
 

@@ -20,9 +20,10 @@ from results.database.reader import ArchitectureResult, DatabaseError, Entry, La
 from results.findings import Stated, Text
 from results.memory.model import MeasuredLevel, Time
 from results.model import Characterization, Derivation, Measurement, PortUsage, Provenance, Series, Status
-from results.site import attributes, build, experiments, memory, pages, views
+from results.site import attributes, build, experiments, lists, memory, pages, views
 from results.site.attributes import described
 from results.site.build import Site, build_site
+from results.site.lists import list_pages
 from tests.browser import browsing, needs_browser
 from tests.nonempty import faults, some
 from tests.results.database.strategies import variant
@@ -67,7 +68,7 @@ SKL = Provenance("SKL", "a CPU", "6-5E-3", "0x1", "6.1", "sim", "1", "2026-01-01
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pages") / "site"
     count = build_site(Site(entries(), (SKL,)), folder, jobs=2)
-    assert count == 2 + 2 + 128 * 2 + 1
+    assert count == 2 + 2 + 128 * 2 + 1 + 2  # two extensions have a list each
     return folder
 
 
@@ -215,6 +216,46 @@ def test_every_link_leads_to_a_file(site: Path) -> None:
     for path in some(site.rglob("*.html")):
         for link in some(re.findall(r'(?:href|src)="([^"#]+)"', path.read_text(encoding="utf-8"))):
             assert (path.parent / link).resolve().is_file(), (path, link)
+
+
+@pytest.mark.parametrize("most", [1, 10, 1000])
+def test_links_lead_from_the_first_page_to_every_page_of_a_variant(
+    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lists, "MOST_VARIANTS", most)
+    folder = tmp_path / "site"
+    build_site(Site(entries()), folder, jobs=1)
+    reached, left = set[Path](), [folder / "index.html"]
+    while left:
+        page = left.pop()
+        links = re.findall(r'<a href="([^"#]+)', page.read_text("utf-8"))
+        new = {(page.parent / link).resolve() for link in links} - reached
+        # From one page of a variant to that on another architecture is no way from the first page
+        left += [path for path in new if path.parent.parent != folder / "v"]
+        reached |= new
+    pages_of_variants = set((folder / "v").rglob("*.html"))
+    assert len(pages_of_variants) == 128 * 2 + 1
+    assert pages_of_variants <= reached
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["BASE", "AVX", "A/B", "a b"]), st.sampled_from("ABCDEFGH")), max_size=60),
+    st.integers(1, 12),
+)
+def test_lists_have_every_variant_once_in_order(chosen: list[tuple[str, str]], most: int) -> None:
+    given_entries = [
+        Entry(dataclasses.replace(variant(mnemonic), extension=extension, string=str(number)), {})
+        for number, (extension, mnemonic) in enumerate(chosen)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lists, "MOST_VARIANTS", most)
+        found = list_pages(given_entries)
+    shown = [(page.extension, name) for page in found for name, of in page.mnemonics.items() for _ in of]
+    assert shown == sorted((one.variant.extension, one.variant.iclass) for one in given_entries)
+    assert len({page.name for page in found}) == len(found)
+    assert len({page.title for page in found}) == len(found)
+    sizes = [[len(of) for of in page.mnemonics.values()] for page in found]
+    assert all(len(size) == 1 or sum(size) <= most for size in sizes)
 
 
 def test_the_page_of_an_architecture_says_ports_coverage_and_failures(tmp_path: Path) -> None:
@@ -500,6 +541,11 @@ def test_without_scripts_nothing_is_shown_that_needs_them(page: str, site: Path,
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         assert shown() == [True, False, False]
+        if page == "index.html":
+            find(browser, "#lists + ul a").click()
+            assert find(browser, "nav[aria-label=Lists]").is_displayed()
+            find(browser, ".list a").click()
+            assert "OP" in find(browser, "h1").text
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
@@ -572,7 +618,9 @@ def test_the_comparison_of_two_architectures(site: Path, browser: Chrome) -> Non
 
 
 @needs_browser
-@pytest.mark.parametrize("page", ["index.html", "compare.html", "arch/SKL.html", "v/SKL/opab-r64-r64.html"])
+@pytest.mark.parametrize(
+    "page", ["index.html", "compare.html", "list/base.html", "arch/SKL.html", "v/SKL/opab-r64-r64.html"]
+)
 @pytest.mark.parametrize("dark", [False, True])
 def test_axe_has_no_serious_finding(site: Path, browser: Chrome, page: str, *, dark: bool) -> None:
     axe = pytest.importorskip("axe_core_python")
@@ -591,7 +639,7 @@ def test_axe_has_no_serious_finding(site: Path, browser: Chrome, page: str, *, d
 def test_a_phone_needs_no_sideways_scrolling(site: Path, browser: Chrome) -> None:
     metrics = {"width": 390, "height": 800, "deviceScaleFactor": 2, "mobile": True}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    for page in ("index.html", "arch/SKL.html", "v/SKL/opab-r64-r64.html"):
+    for page in ("index.html", "list/base.html", "arch/SKL.html", "v/SKL/opab-r64-r64.html"):
         browser.get((site / page).as_uri())
         width = browser.execute_script("return document.documentElement.scrollWidth")
         assert width <= 390, page
