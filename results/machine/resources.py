@@ -1,7 +1,8 @@
 """Gives letters to resources that a file names and the core's constants do not: ports that were inferred by time.
 
 Which of them load and store follows from the file, too: a variant with one µop that reads memory loads, one that writes
-memory stores.
+memory stores. A core of twelve ports by time has twelve resources, and twelve ports of its own in the constants. There
+are not so many letters, so those of ports that the file does not name are taken, too.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from xed_convert.model import OperandKind
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from results.machine.constants import CoreConstants
+    from results.machine.constants import CoreConstants, Ports
     from results.model import PortUsage
     from xed_convert.model import InstructionVariant
 
@@ -27,7 +28,7 @@ FEWEST_VARIANTS = 3
 def with_resources(
     core: CoreConstants, usages: Iterable[tuple[InstructionVariant, PortUsage]], parts: Iterable[PortUsage] = ()
 ) -> CoreConstants:
-    """Return a core with letters for the resources `r0`, ..., as many as there are letters left.
+    """Return a core with letters for the resources `r0`, ...: free ones first, then those of ports that nothing names.
 
     Args:
         core: the constants of the core.
@@ -38,19 +39,45 @@ def with_resources(
     named = (*(usage for _, usage in known), *parts)
     there = {port for usage in named for ports in usage.uops for port in ports}
     unnamed = sorted((port for port in there if is_by_time(port) and port not in core.ports.resources), key=port_order)
-    free = [letter for letter in PORT_LETTERS if letter not in core.ports.all]
-    letters = dict(zip(unnamed, free, strict=False))
-    if not letters:
+    if not unnamed:
         return core
+    free = [letter for letter in PORT_LETTERS if letter not in core.ports.all]
+    spare = _spare(core.ports, there)[: max(0, len(unnamed) - len(free))]
+    own = _without(core.ports, spare)
+    letters = dict(zip(unnamed, [*free, *spare], strict=False))
     loads, stores = _roles(known)
     ports = replace(
-        core.ports,
-        all=core.ports.all + "".join(letters.values()),
-        resources={**core.ports.resources, **letters},
-        load=core.ports.load + "".join(letters[port] for port in letters if port in loads),
-        store_data=core.ports.store_data + "".join(letters[port] for port in letters if port in stores),
+        own,
+        all=own.all + "".join(letters.values()),
+        resources={**own.resources, **letters},
+        load=own.load + "".join(letters[port] for port in letters if port in loads),
+        store_data=own.store_data + "".join(letters[port] for port in letters if port in stores),
     )
     return replace(core, ports=ports)
+
+
+def _spare(ports: Ports, there: Iterable[str]) -> list[str]:
+    """Return the ports that no usage names, those without a role first: what only loads or stores is missed more."""
+    used = {ports.resources.get(port, port) for port in there}
+    of_memory = ports.load + ports.store_address + ports.store_data
+    return sorted((letter for letter in ports.all if letter not in used), key=lambda letter: letter in of_memory)
+
+
+def _without(ports: Ports, gone: Iterable[str]) -> Ports:
+    """Return ports without some, which have no role then."""
+    table = str.maketrans("", "", "".join(gone))
+    return replace(
+        ports,
+        all=ports.all.translate(table),
+        load=ports.load.translate(table),
+        store_address=ports.store_address.translate(table),
+        store_data=ports.store_data.translate(table),
+        alternating=" ".join(ports.alternating.translate(table).split()),
+        shared_counters=tuple(filter(None, (group.translate(table) for group in ports.shared_counters))),
+        no_index=ports.no_index.translate(table),
+        not_taken=ports.not_taken.translate(table),
+        resources={name: letter for name, letter in ports.resources.items() if letter not in gone},
+    )
 
 
 def _roles(usages: Iterable[tuple[InstructionVariant, PortUsage]]) -> tuple[set[str], set[str]]:
