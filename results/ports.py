@@ -10,6 +10,7 @@ from collections import Counter
 from fractions import Fraction
 from functools import cache, lru_cache, reduce
 from itertools import combinations
+from math import ceil
 from operator import or_
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -88,6 +89,14 @@ ISSUE_NOISE = Fraction(21, 20)
 def is_issued_in(slots: int, cycles: Fraction, width: int) -> bool:
     """Whether so many slots can be issued in a measured throughput, at `width` per cycle."""
     return slots <= cycles * ISSUE_NOISE * width
+
+
+def least_ports(cycles: Fraction) -> int:
+    """Return how many ports a µop can choose from at least, if it uses any and is done once in so many cycles.
+
+    Instances that follow each other need `cycles` times so many ports. Noise may only make the number smaller.
+    """
+    return ceil(1 / (cycles * ISSUE_NOISE)) if cycles > 0 else 1
 
 
 def throughput_of(usage: PortUsage) -> Fraction:

@@ -11,9 +11,19 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from results import sentences
-from results.findings import certain_ports, is_by_time
+from results.findings import certain_ports, is_by_time, ports_if_any
 from results.model import SPECIAL_FORMS, Form
-from results.text import CERTAIN, UNKNOWN, by_time_text, cycles_text, latencies_text, machine_text, taken_text
+from results.text import (
+    CERTAIN,
+    FREE,
+    FREE_MEANS,
+    UNKNOWN,
+    by_time_text,
+    cycles_text,
+    latencies_text,
+    machine_text,
+    taken_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -127,6 +137,8 @@ def footing_lines(rows: Sequence[ResultRow], footing: Footing) -> Iterator[Text]
             yield Text(f"{UNKNOWN} {reason}", style="dim")
     if any(result.ports is None and certain_ports(result.failures).total for result in results):
         yield Text(CERTAIN, style="dim")
+    if any(map(ports_if_any, results)):
+        yield Text(FREE_MEANS, style="dim")
     if any(map(is_by_time, results)):
         shown = (result.ports or certain_ports(result.failures) for result in results)
         yield Text(by_time_text(shown), style="dim")
@@ -173,14 +185,22 @@ def _cells(row: ResultRow) -> Iterator[str]:
     result, throughput = row.result, row.result.throughput
     yield f"{FAILED} {result.string}" if result.failures else result.string
     yield UNKNOWN if result.uops is None else str(result.uops)
-    certain = certain_ports(result.failures)
-    yield _ports_text(result.ports, unknown=f"{certain}+{UNKNOWN}" if certain.total else UNKNOWN) or NOTHING
+    yield _ports_text(result.ports, unknown=_known_of_ports(result)) or NOTHING
     yield _time_text(throughput.unrolled, throughput.unrolled_rhythms)
     yield _time_text(throughput.loop, throughput.loop_rhythms)
     yield _time_text(throughput.ports)
     forms = (_form_text(result, form) for form in SPECIAL_FORMS)
     texts = (latencies_text(result.latencies, row.variant), *forms, _decoding_text(result))
     yield "; ".join(filter(None, texts)) or NOTHING
+
+
+def _known_of_ports(result: Characterization) -> str:
+    """Write what is known of ports where the usage is not."""
+    certain = certain_ports(result.failures)
+    if certain.total:
+        return f"{certain}+{UNKNOWN}"
+    choice = ports_if_any(result)
+    return UNKNOWN if choice is None else f"{FREE}{choice}"
 
 
 def _decoding_text(result: Characterization) -> str:

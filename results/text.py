@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 UNKNOWN = "?"
 CERTAIN = f"+{UNKNOWN} behind ports: there may be further µops, whose ports are not known"
+FREE = "none or ≥"
+"""Stands before a number of ports (`results.findings.ports_if_any`)."""
+FREE_MEANS = f"{FREE}N: no port is used, or any of N or more, so many that nothing keeps all of them busy"
 BY_TIME = "ports were inferred by time alone: counts are cycles that a port is occupied, and no µops"
 NAMES = "r0, r1 ... are ports whose published names are not known"
 

@@ -147,7 +147,7 @@ def variant_page(
         result=result,
         values=values,
         simulated=values.get("simulated") == "1",
-        ports=views.ports_text(values),
+        ports=views.ports_text(result),
         headline=views.headline(result),
         by_time="1" in {values.get("ports_by_time"), values.get("some_ports_by_time")},
         made_up_names=any(map(is_by_time, _ports_of(values))),

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from results import sentences
 from results.database.cycles import range_cycles
+from results.findings import NoPorts, Unplaced, several
 from results.model import SPECIAL_FORMS, Form, PortUsage, port_order, port_set_name
+from results.ports import least_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -242,11 +245,25 @@ def throughput_views(values: Mapping[str, str]) -> list[Throughputs]:
     ]
 
 
-def ports_text(values: Mapping[str, str]) -> str:
+def ports_text(result: ArchitectureResult) -> str:
     """Return the port usage of every form that has one of its own."""
-    plain = values.get("ports", "none" if values.get("uops") == "0" else "not known")
+    values = result.measurement or {}
+    plain = values.get("ports", "none" if values.get("uops") == "0" else _unknown_ports(result))
     special = [(form, values.get(f"ports{form.suffix}", "")) for form in SPECIAL_FORMS]
     return "; ".join([plain, *(f"{ports} ({form.words})" for form, ports in special if ports)])
+
+
+def _unknown_ports(result: ArchitectureResult) -> str:
+    """Say what is known of ports where the usage is not: how many there are at least, if there are any."""
+    values = result.measurement or {}
+    times = [Fraction(values[name]) for name in ("TP_unrolled", "TP_loop") if name in values]
+    is_free = "some_ports" not in values and any(failure.reason == _FREE for failure in result.failures)
+    choice = several(least_ports(min(times))) if is_free and times else None
+    return "not known" if choice is None else f"none, or {choice} or more to choose from"
+
+
+_FREE = sentences.reason(NoPorts(Form.PLAIN, Unplaced(PortUsage({}), None)))
+"""Why the ports are not known of what no set of ports delays, as files state it."""
 
 
 def summary(result: ArchitectureResult, page: str) -> ArchitectureSummary:

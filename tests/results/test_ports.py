@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 from inference.ports.alone.layout import PortLayout
 from results.model import PORT_LETTERS, PortUsage
-from results.ports import CLOSED_FORM_SETS, throughput_by_flow, throughput_of
+from results.ports import CLOSED_FORM_SETS, least_ports, throughput_by_flow, throughput_of
 
 port_sets = st.frozensets(st.sampled_from("01234567"), min_size=1, max_size=6)
 
@@ -86,3 +86,11 @@ def test_ports_that_share_a_counter() -> None:
 def test_counter_names_that_are_none(names: list[str]) -> None:
     with pytest.raises(ValueError, match="port counters"):
         PortLayout.of(names)
+
+
+@pytest.mark.parametrize("count", range(1, 21))
+def test_a_uop_has_so_many_ports_as_its_throughput_needs(count: int) -> None:
+    fastest = throughput_of(PortUsage({frozenset("0123456789ABCDEFGHIJ"[:count]): 1}))
+    assert least_ports(fastest) == count
+    assert least_ports(fastest * Fraction(98, 100)) <= count
+    assert least_ports(fastest * 3) <= count

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import re
 from fractions import Fraction
 
 import pytest
@@ -112,6 +113,31 @@ def test_what_is_certain_of_ports_is_shown_where_there_may_be_more() -> None:
     (row,) = csv.DictReader(io.StringIO(write_csv([(ResultRow(partly, ADC), MACHINE)])))
     assert (row["ports"], row["some_ports"]) == ("", "1*r13")
     assert "+?" not in shown([ResultRow(MEASURED, ADC)], Footing(MACHINE))
+
+
+@pytest.mark.parametrize(
+    ("usage", "slots", "cycles", "cell"),
+    [
+        ("", 1, Fraction("0.17"), "none or ≥6"),
+        ("", 1, Fraction("0.163"), "none or ≥6"),  # noise makes it no more
+        ("", None, Fraction("0.084"), "none or ≥12"),
+        ("", 2, Fraction("0.33"), "none or ≥3"),
+        ("", 1, Fraction(1), "?"),
+        ("", 1, None, "?"),
+        ("1*r13", 2, Fraction("0.25"), "1*r13+?"),
+    ],
+)
+def test_what_nothing_delays_has_no_port_or_many(
+    usage: str, slots: int | None, cycles: Fraction | None, cell: str
+) -> None:
+    why = NoPorts(Form.PLAIN, Unplaced(PortUsage.parse(usage), slots=slots))
+    forms = {Form.PLAIN: FormResult(None, Throughput(Fraction(1), cycles))}
+    text = shown(
+        [ResultRow(dataclasses.replace(MEASURED, uops=None, forms=forms, failures=(why,)), ADC)], Footing(MACHINE)
+    )
+    columns = re.split(r" {2,}", next(line for line in text.splitlines() if MEASURED.string in line).strip())
+    assert columns[2] == cell
+    assert ("no port is used, or any of N or more" in text) == (" or " in cell)
 
 
 @pytest.mark.parametrize(("usage", "is_made_up"), [("1*r13", True), ("2*FP23", False), ("1*p05", False)])

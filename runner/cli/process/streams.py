@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-PLAIN = {"µ": "u", "→": "->", "≤": "<=", "✗": "x", "±": "+-", "…": "..."}
+PLAIN = {"µ": "u", "→": "->", "≤": "<=", "≥": ">=", "✗": "x", "±": "+-", "…": "..."}
 """What stands for the tool's own characters where the encoding of the locale lacks them (a bare ? means unknown)."""
 
 HANDLER = "uopscope.plain"

@@ -14,12 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from results import sentences
 from results.campaign.records import Sample, StoredBenchmark
 from results.campaign.store import Store
 from results.database.reader import ArchitectureResult, DatabaseError, Entry, LatencyRow
-from results.findings import Stated, Text
+from results.findings import Delays, NoPorts, Stated, Text, Unplaced
 from results.memory.model import MeasuredLevel, Time
-from results.model import Characterization, Derivation, Measurement, PortUsage, Provenance, Series, Status
+from results.model import Characterization, Derivation, Form, Measurement, PortUsage, Provenance, Series, Status
 from results.site import attributes, build, experiments, lists, memory, pages, views
 from results.site.attributes import described
 from results.site.build import Site, build_site
@@ -149,6 +150,25 @@ def test_pages_say_that_ports_are_by_time_and_what_their_counts_are(
     assert ("published names are not known" in text) == is_made_up
     assert "with port usage by time alone" in (tmp_path / "site" / "index.html").read_text("utf-8")
     assert "inferred by time alone" in (tmp_path / "site" / "arch" / "ZEN4.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("values", "why", "expected"),
+    [
+        ({"TP_unrolled": "0.17", "TP_loop": "0.16", "issue_slots": "1"}, Unplaced, "none, or 6 or more to choose from"),
+        ({"TP_unrolled": "1.00"}, Unplaced, "not known"),
+        ({"TP_unrolled": "0.17", "some_ports": "1*r0"}, Unplaced, "not known"),
+        ({"TP_unrolled": "0.17", "issue_slots": "1"}, None, "not known"),
+        ({}, Unplaced, "not known"),
+        ({"uops": "0"}, None, "none"),
+    ],
+)
+def test_a_page_says_how_many_ports_there_are_if_any(
+    values: dict[str, str], why: type[Unplaced] | None, expected: str
+) -> None:
+    failure = NoPorts(Form.PLAIN, Unplaced(PortUsage({}), 1) if why else Delays((), PortUsage({}), 1))
+    stated = Stated(sentences.reason(failure), sentences.failure(failure))
+    assert views.ports_text(ArchitectureResult("ZEN3", values, failures=(stated,))) == expected
 
 
 @pytest.mark.parametrize("name", ["index.html", "compare.html"])
