@@ -14,6 +14,8 @@ from runner.cli.process.guard import ExitCode, UsageError
 from runner.cli.support.own_code import one_source, shown_anyway, write_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from runner.backend import Backend
     from runner.backends.registry import MachineChoice
     from runner.own_code.measure import CodeRequest, Result
@@ -127,9 +129,28 @@ def measure(
         _refuse_beside_blocks(asm, asm_file, hexadecimal, code_file, object_file, init, late_init, one_time_init, sweep)
         if area_size or contiguous:
             raise UsageError("--blocks has memory on demand, and no areas", hint="leave out --area-size, --contiguous")
+        _refuse_for_blocks(
+            {
+                "--json": json_file,
+                "--unroll": unroll,
+                "--loop": loop,
+                "--repeat": repeat,
+                "--warm-up": warm_up,
+                "--initial-warm-up": initial_warm_up,
+                "--aggregate": aggregate,
+                "--counters": counters,
+                "--symbol": symbol,
+                "--offset": offset or None,
+                "--basic": basic or None,
+                "--no-normalization": no_normalization or None,
+                "--samples": samples or None,
+                "--drain": drain or None,
+                "--force": force or None,
+            }
+        )
         with closing(machine.open()) as opened:
             provide(environment, opened)
-            _measure_blocks(opened, blocks, modes or "unrolled", number, csv_file, time_limit)
+            _measure_blocks(opened, blocks, modes or "unrolled", number, csv_file, time_limit, may_call=allow_syscalls)
         return
     numbers = {"unroll": unroll, "loop": loop, "measurements": repeat}
     numbers |= {"warm_ups": warm_up, "initial_warm_ups": initial_warm_up}
@@ -203,6 +224,13 @@ def _refuse_beside_blocks(*others: object) -> None:
         raise UsageError("--blocks brings its own code", hint="leave out --asm, --init and the like")
 
 
+def _refuse_for_blocks(given: Mapping[str, object]) -> None:
+    """Refuse options that lists of blocks have no use for, by name: nobody may think that they counted."""
+    if named := [option for option, value in given.items() if value is not None]:
+        hint = "blocks are measured as docs/measure.md says, and --csv FILE has all of them"
+        raise UsageError(f"{', '.join(named)}: not with --blocks", hint=hint)
+
+
 def _body(
     asm: str | None,
     asm_file: Path | None,
@@ -222,7 +250,7 @@ def _body(
 
 
 def _measure_blocks(
-    backend: Backend, source: str, modes: str, value: int, csv_file: str | None, time_limit: float
+    backend: Backend, source: str, modes: str, value: int, csv_file: str | None, time_limit: float, *, may_call: bool
 ) -> None:
     """Measure blocks line by line."""
     from runner.cli.support.blocks import blocks_of, write_blocks  # noqa: PLC0415
@@ -235,7 +263,7 @@ def _measure_blocks(
     if not set(wanted) <= set(known):
         raise UsageError(f"--modes {modes}: of {', '.join(known)}")
     chosen = tuple(mode for mode in BlockMode if mode.value in wanted)
-    options = BlockOptions(value=value, modes=chosen, time_limit_seconds=time_limit_of(time_limit))
+    options = BlockOptions(value=value, modes=chosen, time_limit_seconds=time_limit_of(time_limit), may_call=may_call)
     blocks = blocks_of(source)
     measurer = BlockMeasurer(backend, options)
     write_blocks(

@@ -106,7 +106,7 @@ def check_architecture(cpu: Cpu, wanted: str | None) -> None:
 
         simulated = wanted.upper() in names()
         hint = f"; --backend sim --arch {wanted.upper()} simulates one" if simulated else ""
-        raise BackendError(message, hint=f"--arch-auto takes the CPU at hand{hint}")
+        raise BackendError(message, hint=f"without --arch it is the CPU at hand{hint}")
 
 
 def provenance(cpu: Cpu, backend: str, options: Mapping[str, str], caveats: tuple[str, ...]) -> Provenance:

@@ -66,6 +66,7 @@ def write_blocks(
             made = list(rows(journal, told))
         write_text(target, lambda: "".join(map(_line, (header, *made))))
         journal.done()
+    print(f"{total} blocks: {target}", file=sys.stderr)
 
 
 class _Told(Counting):

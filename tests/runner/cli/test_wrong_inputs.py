@@ -98,6 +98,9 @@ ROWS = (
     ),
     Wrong("uopscope measure --asm-file binary --backend sim --arch HSW", 2, "binary: not a text"),
     Wrong("uopscope measure --blocks binary --backend sim --arch HSW", 2, "binary: not a text"),
+    Wrong(
+        f"uopscope measure --blocks text.txt --json o.json --unroll 5 {SIM}", 2, "--json, --unroll: not with --blocks"
+    ),
     Wrong("uopscope analyze binary --arch SKL", 2, "binary: not a text"),
     Wrong("uopscope analyze", 2, "one source of code is needed, not nothing"),
     Wrong("uopscope analyze --asm 'NOPE rax' --arch SKL", 2, "'NOPE' is not an instruction"),

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,11 +16,14 @@ from runner.cli.process.stop import Stopped
 from runner.own_code import blocks as blocks_module
 from runner.own_code.analyzing import many_blocks
 from runner.own_code.analyzing.many_blocks import CHUNK, PredictionTask, Row, journal_of, predict_blocks, row_of
-from runner.own_code.blocks import BlockMeasurer
+from runner.own_code.blocks import BlockMeasurer, BlockOptions
 from runner.own_code.journal import SUFFIX, is_resumable
 from tests.runner.cli.commands import SIMULATED, command, command_of, environment, need_catalogue
 from tests.shared import measured_haswell
 from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from runner.backend import Backend
 
 TASK = PredictionTask("HSW", str(measured_haswell()), "unrolled", "bounds", bhive=False)
 BLOCKS = [bytes.fromhex(code) * (1 + n % 5) for n in range(CHUNK) for code in ("480fafc3", "4801d8", "06")]
@@ -125,8 +129,10 @@ def test_blocks_that_were_measured_before_a_stop_are_not_measured_again(
     assert "stopped after 8 of 10 blocks; the same command resumes it" in capfd.readouterr().err
     assert not Path("out.csv").exists()
     assert command_of("measure", arguments()) == 0
-    assert f"out.csv{SUFFIX}: goes on where it was stopped" in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert f"out.csv{SUFFIX}: goes on where it was stopped" in said
     assert measured == [4, 4, 2, 2]
+    assert "10 blocks: out.csv" in said
     assert cycles(Path("out.csv").read_text()) == CYCLES
     assert sorted(path.name for path in Path().iterdir()) == ["blocks.csv", "out.csv"]
 
@@ -177,3 +183,20 @@ def test_a_device_gets_the_rows_and_nothing_is_left_beside_it() -> None:
     assert command_of("measure", [*arguments()[:-1], "/dev/null"]) == 0
     assert command_of("measure", ["--asm", "nop", *SIMULATED, "--sweep", "offset=0..1", "--csv", "/dev/null"]) == 0
     assert not Path(f"/dev/null{SUFFIX}").exists()
+
+
+@pytest.mark.usefixtures("_table")
+@pytest.mark.parametrize(("option", "may_call"), [((), False), (("--allow-syscalls",), True)])
+def test_blocks_may_call_the_system_if_that_is_allowed(
+    option: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, *, may_call: bool
+) -> None:
+    seen: list[bool] = []
+    original = BlockMeasurer.__init__
+
+    def noting(self: BlockMeasurer, backend: Backend, options: BlockOptions) -> None:
+        seen.append(options.may_call)
+        original(self, backend, options)
+
+    monkeypatch.setattr(BlockMeasurer, "__init__", noting)
+    assert command_of("measure", arguments(*option)) == 0
+    assert seen == [may_call]
