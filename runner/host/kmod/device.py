@@ -333,8 +333,12 @@ def _load_module() -> None:
     program = shutil.which("modprobe") or "/sbin/modprobe"
     try:
         done = subprocess.run([program, "uopscope"], capture_output=True, text=True, timeout=LOAD_SECONDS, check=False)
+    except FileNotFoundError as error:
+        hint = f"Debian's package kmod has it; {INSTALL_HINT}"
+        raise BackendError("the kernel module cannot be loaded: there is no modprobe", hint=hint) from error
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BackendError(f"the kernel module cannot be loaded: {error}", hint=INSTALL_HINT) from error
+        reason = error.strerror if isinstance(error, OSError) else f"not done after {LOAD_SECONDS} s"
+        raise BackendError(f"the kernel module cannot be loaded: modprobe: {reason}", hint=INSTALL_HINT) from error
     if done.returncode:
         raise _load_error(done.stderr.strip())
 

@@ -6,6 +6,7 @@ import dataclasses
 import errno
 import fcntl
 import os
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -283,3 +284,25 @@ def test_the_first_advice_where_counters_are_taken_is_the_nmi_watchdog() -> None
     error = device._batch_error(OSError(errno.EBUSY, ""), 0)
     assert "NMI watchdog" in error.message
     assert error.hint.startswith("echo 0 | sudo tee /proc/sys/kernel/nmi_watchdog")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (FileNotFoundError(errno.ENOENT, "No such file"), "there is no modprobe\n  Debian's package kmod has it"),
+        (PermissionError(errno.EACCES, "Permission denied"), "modprobe: Permission denied"),
+        (subprocess.TimeoutExpired(["modprobe"], 30), "modprobe: not done after 30 s"),
+    ],
+)
+def test_a_modprobe_that_does_not_run_is_said_in_words(
+    error: Exception, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **_more: object) -> None:
+        raise error
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(subprocess, "run", fail)
+    with pytest.raises(BackendError) as caught:
+        device._load_module()
+    assert said in str(caught.value)
+    assert "Errno" not in str(caught.value)
