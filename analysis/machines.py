@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from analysis.errors import AnalysisError
 from results.machine.build import fused_uops
 from results.machine.constants import core_of
-from results.machine.file import read_machine
+from results.machine.file import read_machine, read_machines
 from results.machine.graph import Endpoint, Uop, UopKind
 from results.machine.kept import kept_register
 from results.model import LatencyPart
@@ -43,12 +43,19 @@ def open_machine(architecture: str = "", data: Path | None = None) -> MachineMod
         ModelError: the file has no measurements of that name, or its core is not known.
         AnalysisError: there is no file, and nothing of that name is shipped or no name is given.
     """
-    return _opened(architecture, data).with_stand_ins(UNTRACKED)
+    return open_machines([architecture], data)[0]
 
 
-def _opened(architecture: str, data: Path | None) -> MachineModel:
-    if data is not None:
-        return machine_of(read_machine(data, architecture))
+def open_machines(names: Sequence[str], data: Path | None = None) -> list[MachineModel]:
+    """Return machines as `open_machine` does; a campaign is read once for all of them."""
+    if data is None:
+        machines = [_shipped(name) for name in names]
+    else:
+        machines = [machine_of(one) for one in read_machines(data, names)]
+    return [one.with_stand_ins(UNTRACKED) for one in machines]
+
+
+def _shipped(architecture: str) -> MachineModel:
     measured = shipped_measurements()
     name = architecture.upper()
     if not name:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from results.campaign.packed import is_campaign
 from results.database.entries import entries_of, provenances_of
 from results.database.merge import current_key
 from results.machine.build import behaviour_from
@@ -27,10 +28,10 @@ from results.model import LatencyPart, PortUsage
 from xed_convert.garbage import without_collection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from results.database.reader import ArchitectureResult
+    from results.database.reader import ArchitectureResult, Entry
     from results.machine.constants import CoreConstants
     from results.machine.facts import VariantFacts
     from results.machine.graph import Behaviour
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 
 Shape = tuple[tuple[int, str], ...]
 """Index and kind of each operand: what a file and the catalogue must have in common."""
+
+Measured: TypeAlias = "dict[str, list[tuple[InstructionVariant, ArchitectureResult]]]"
+"""The variants that a file has measurements of, by architecture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +136,7 @@ def architectures(path: Path) -> list[str]:
     Raises:
         DatabaseError: the file cannot be read.
     """
-    return list(_measured(path, ""))
+    return list(_measured(entries_of(path), ""))
 
 
 def read_machine(path: Path, architecture: str = "", core: CoreConstants | None = None) -> MachineFile:
@@ -147,8 +151,27 @@ def read_machine(path: Path, architecture: str = "", core: CoreConstants | None 
         DatabaseError: the file cannot be read.
         ModelError: the file has no measurements of it, or of several and none is named, or its core is not known.
     """
+    return read_machines(path, [architecture], core)[0]
+
+
+def read_machines(path: Path, names: Sequence[str], core: CoreConstants | None = None) -> list[MachineFile]:
+    """Read the machines of several architectures, as `read_machine` does. A campaign is read once for all of them.
+
+    Raises:
+        DatabaseError: the file cannot be read.
+        ModelError: as with one.
+    """
     with without_collection():
-        rows = _measured(path, architecture)
+        # An instructions.xml with many architectures is read faster if only one is wanted.
+        entries = list(entries_of(path)) if is_campaign(path) else None
+        rows = [_measured(entries_of(path, name) if entries is None else entries, name) for name in names]
+    provenances = provenances_of(path)
+    return [_machine(path, name, one, provenances, core) for name, one in zip(names, rows, strict=True)]
+
+
+def _machine(
+    path: Path, architecture: str, rows: Measured, provenances: Iterable[Provenance], core: CoreConstants | None
+) -> MachineFile:
     if len(rows) != 1:
         there = ", ".join(rows) if rows else ", ".join(architectures(path)) or "none"
         what = f"{path} has no measurements of {architecture}" if architecture else f"{path} does not name one machine"
@@ -158,17 +181,17 @@ def read_machine(path: Path, architecture: str = "", core: CoreConstants | None 
         name,
         core or with_stated_ways(_timed(core_of(name), found), found),
         path.name,
-        tuple(one for one in provenances_of(path) if one.architecture == name),
+        tuple(one for one in provenances if one.architecture == name),
         *_tables(found),
         longer=corrections(found),
     )
 
 
-def _measured(path: Path, architecture: str) -> dict[str, list[tuple[InstructionVariant, ArchitectureResult]]]:
-    """Return the variants that a file has measurements of, by architecture ("": of all)."""
-    rows: dict[str, list[tuple[InstructionVariant, ArchitectureResult]]] = {}
+def _measured(entries: Iterable[Entry], architecture: str) -> Measured:
+    """Return the variants of which there are measurements, by architecture ("": of all)."""
+    rows: Measured = {}
     wanted = architecture.casefold()
-    for entry in entries_of(path, architecture):
+    for entry in entries:
         for name, result in entry.results.items():
             if result.measurement is not None and wanted in ("", name.casefold()):
                 rows.setdefault(name, []).append((entry.variant, result))

@@ -13,6 +13,7 @@ import typer
 from runner.cli.process.guard import UsageError
 from runner.cli.support.counting import Counting
 from runner.cli.support.own_code import one_source, text_of, write_text
+from xed_convert.errors import AssemblyError
 from xed_convert.numbers import decimal
 
 if TYPE_CHECKING:
@@ -282,8 +283,24 @@ def _given(
     if DISASSEMBLY.search(text[:BEGINNING]):
         hint = "--object FILE --function NAME reads the program itself"
         raise UsageError(f"{name or '--asm'}: a disassembly, and no assembly text", hint=hint)
-    with Counting("statements") as counting:
-        return of_text(text, name, syntax, symbol, counting)
+    try:
+        with Counting("statements") as counting:
+            return of_text(text, name, syntax, symbol, counting)
+    except AssemblyError as error:
+        if _is_list_of_blocks(text):
+            hint = "--bytes HEX takes one of them" if file is None else f"--blocks {file}"
+            raise UsageError(f"{name or '--asm'}: code in hexadecimal, and no assembly text", hint=hint) from error
+        raise
+
+
+def _is_list_of_blocks(text: str) -> bool:
+    from runner.own_code.block_shapes import read_blocks  # noqa: PLC0415
+    from runner.own_code.code import MeasureError  # noqa: PLC0415
+
+    try:
+        return bool(list(read_blocks(text.splitlines(), "")))
+    except MeasureError:
+        return False
 
 
 def _task(

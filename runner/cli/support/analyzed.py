@@ -17,7 +17,7 @@ from analysis.report.page import PageSection, page_of
 from analysis.report.text import lines_of, side_by_side
 from runner.cli.support.counting import Counting, reading
 from runner.cli.support.own_code import write_pieces, write_text
-from runner.own_code.analyzing.analyzed import tools_for
+from runner.own_code.analyzing.analyzed import machines_for, tools_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from analysis.function.loops import LoopPrediction
     from analysis.prediction import Prediction, PredictionMode
     from runner.own_code.analyzing.analyzed import Given
+    from simulator.machines.machine import MachineModel
 
 
 PARTS = 4
@@ -84,9 +85,11 @@ class CpuPrediction:
 
 def write_reports(given: Given, wanted: AnalyzeOptions) -> None:
     """Predict, measure if that is wanted, and write all reports."""
-    found = [_predict(given, wanted, name) for name in wanted.architectures]
+    with reading(wanted.data):
+        machines = machines_for(wanted.architectures, wanted.data)
+    found = [_predict(given, wanted, machine) for machine in machines]
     if wanted.measure:
-        found = _measured(found, given, wanted)
+        found = _measured(found, machines, given, wanted.cpu)
     first, title = found[0], given.name or "code"
     write_pieces(wanted.json_file, lambda: json_pieces([one.json(title) for one in found]))
     write_text(wanted.html_file, lambda: page_of([one.section for one in found], title, first.loop))
@@ -103,9 +106,8 @@ def write_reports(given: Given, wanted: AnalyzeOptions) -> None:
     print("\n\n".join(one.text(title) for one in found))
 
 
-def _predict(given: Given, wanted: AnalyzeOptions, architecture: str) -> CpuPrediction:
-    with reading(wanted.data):
-        tools = tools_for(architecture, wanted.data, BHIVE if wanted.bhive else None)
+def _predict(given: Given, wanted: AnalyzeOptions, machine: MachineModel) -> CpuPrediction:
+    tools = tools_of(machine, BHIVE if wanted.bhive else None)
     if wanted.loop is None:
         return CpuPrediction(_worked_out(given.predict(tools, wanted.running, wanted.mode)), None)
     loop = given.predict_loop(tools, wanted.loop, wanted.taken, wanted.mode, wanted.times)
@@ -124,7 +126,9 @@ def _worked_out(prediction: Prediction) -> PredictionFacts:
     return facts
 
 
-def _measured(found: Sequence[CpuPrediction], given: Given, wanted: AnalyzeOptions) -> list[CpuPrediction]:
+def _measured(
+    found: Sequence[CpuPrediction], machines: Sequence[MachineModel], given: Given, cpu: int | None
+) -> list[CpuPrediction]:
     """Return the predictions with what was measured beside."""
     from runner.backends.registry import open_backend  # noqa: PLC0415 - only measuring needs backends
     from runner.own_code.analyzing.beside import beside, measure_code, without_jumps  # noqa: PLC0415
@@ -137,12 +141,12 @@ def _measured(found: Sequence[CpuPrediction], given: Given, wanted: AnalyzeOptio
         code = found[0].loop.flow.code_of(found[0].loop.ways[0].blocks)
     if not without_jumps(code):
         raise AnalysisError("without its jumps nothing of the code is left to be measured", hint="leave out --measure")
-    with closing(open_backend("auto", cpu=wanted.cpu)) as backend:
+    with closing(open_backend("auto", cpu=cpu)) as backend:
         timings = measure_code(code, backend)
         where = backend.info().provenance
     made = []
-    for one, name in zip(found, wanted.architectures, strict=True):
-        rows = beside(code, timings, tools_for(name, wanted.data, MEASURED), where)
+    for one, machine in zip(found, machines, strict=True):
+        rows = beside(code, timings, tools_of(machine, MEASURED), where)
         facts = replace(one.facts, measured=rows)
         made.append(CpuPrediction(facts, one.loop and replace(one.loop, facts=[facts])))
     return made

@@ -12,7 +12,7 @@ from analysis.errors import AnalysisError
 from analysis.explanation import SourceLine
 from analysis.function.flow import flow_of
 from analysis.function.loops import predict_loop
-from analysis.machines import known, open_machine
+from analysis.machines import known, open_machines
 from analysis.prediction import PredictionMode, Tools
 from runner.host.cpu import choose, read_cpu
 from runner.own_code.reading.listing import list_text
@@ -21,7 +21,7 @@ from xed_convert.errors import AssemblyError, UopscopeError
 from xed_convert.numbers import decimal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from analysis.bounds.components import Running
     from analysis.function.flow import Flow, Loop
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from analysis.prediction import Prediction
     from runner.own_code.reading.listing import Listing
     from runner.own_code.reading.text import OperandSyntax
+    from simulator.machines.machine import MachineModel
 
 AUTO = "auto"
 """The loop that most likely takes the time."""
@@ -43,7 +44,20 @@ def tools_for(name: str, data: Path | None, environment: Environment | None = No
     Raises:
         UopscopeError: there is nothing about it.
     """
-    machine = open_machine(name or ("" if data is not None else this_cpu()), data)
+    return tools_of(machines_for([name], data)[0], environment)
+
+
+def machines_for(names: Sequence[str], data: Path | None) -> list[MachineModel]:
+    """Return the machines of some names ("": as in `tools_for`). A file is read as rarely as possible.
+
+    Raises:
+        UopscopeError: there is nothing about one of them.
+    """
+    return open_machines([name or ("" if data is not None else this_cpu()) for name in names], data)
+
+
+def tools_of(machine: MachineModel, environment: Environment | None = None) -> Tools:
+    """Return what analyzes code for a machine."""
     return Tools.of(machine, shipped_assembler().decoder, environment)
 
 

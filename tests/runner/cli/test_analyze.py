@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 
 from analysis.report.data import schema
+from results.database import entries
 from runner.cli.analyze import app
 from runner.cli.process import guard
 from runner.cli.support import counting
@@ -23,7 +24,10 @@ from tests.runner.cli.commands import SIMULATED, called, command_of, need_catalo
 from tests.shared import measured_haswell
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from results.database.reader import Entry
 
 HASWELL = ("--data", str(measured_haswell()))
 CHAIN = "imul rax, rbx; imul rax, rcx"
@@ -188,6 +192,22 @@ def test_a_campaign_without_the_architecture_names_those_that_it_has(
     assert "one of its architectures: HSW" in said
 
 
+def test_a_campaign_is_read_once_for_several_cpus(
+    campaign: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read: list[Sequence[Path]] = []
+    of_campaigns = entries.entries_of_campaigns
+
+    def noted(paths: Sequence[Path]) -> list[Entry]:
+        read.append(paths)
+        return of_campaigns(paths)
+
+    monkeypatch.setattr(entries, "entries_of_campaigns", noted)
+    assert run("--data", str(campaign), "--arch", "HSW", "--arch", "hsw", "--asm", CHAIN) == 0
+    assert read == [[campaign]]
+    assert capsys.readouterr().out.count("6.00 cycles per iteration") == 2
+
+
 @pytest.mark.parametrize(("seconds", "is_said"), [(0.0, True), (60.0, False)])
 def test_a_campaign_that_was_read_for_long_says_what_is_faster(
     campaign: Path,
@@ -224,6 +244,26 @@ def test_blocks_become_a_row_each(tmp_path: Path, capsys: pytest.CaptureFixture[
     made = tmp_path / "out.csv"
     assert run(*HASWELL, "--blocks", str(table), "--csv", str(made)) == 0
     assert list(csv.DictReader(made.read_text().splitlines())) == rows
+
+
+@pytest.mark.parametrize("text", ["4801d8\n480fafc3\n", "480fafc3", "hex,count\n4801d8,3\n\n480fafc3,5\n", "90\n90\n"])
+def test_a_list_of_blocks_leads_to_its_option(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "blocks.csv"
+    file.write_text(text)
+    assert run(*HASWELL, str(file)) == 2
+    assert f"--blocks {file}" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert run(*HASWELL, "-") == 2
+    assert "<stdin>: code in hexadecimal, and no assembly text\n  --blocks -\n" in capsys.readouterr().err
+
+
+def test_code_in_hexadecimal_is_not_assembly_and_leads_to_its_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*HASWELL, "--asm", "480fafc3") == 2
+    assert "--asm: code in hexadecimal, and no assembly text\n  --bytes HEX" in capsys.readouterr().err
+    assert run(*HASWELL, "--asm", "nosuch rax") == 2
+    assert "hexadecimal" not in capsys.readouterr().err
 
 
 def test_the_initial_state_decides_which_registers_are_alike(capsys: pytest.CaptureFixture[str]) -> None:

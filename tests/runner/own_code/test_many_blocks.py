@@ -23,6 +23,7 @@ from tests.shared import measured_haswell
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
+    from analysis.prediction import Tools
     from runner.backend import Backend
 
 TASK = PredictionTask("HSW", str(measured_haswell()), "unrolled", "bounds", bhive=False)
@@ -42,6 +43,20 @@ def test_several_processes_say_what_one_says() -> None:
     assert [row[0] for row in one] == [code.hex() for code in BLOCKS]
     assert one[3][1] == "6.00"
     assert "no sequence of instructions" in one[2][4]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_machine_is_read_once_for_all_processes(jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = PredictionTask.tools
+
+    def noted(task: PredictionTask) -> Tools:
+        with (tmp_path / "reads").open("a") as file:
+            file.write("once\n")
+        return tools(task)
+
+    monkeypatch.setattr(PredictionTask, "tools", noted)
+    assert len(list(predict_blocks(BLOCKS, TASK, jobs))) == len(BLOCKS)
+    assert (tmp_path / "reads").read_text() == "once\n"
 
 
 def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
