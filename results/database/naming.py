@@ -6,7 +6,8 @@ a campaign was measured on (`data/reader_names.tsv`), and results then stand und
 Rocket Lake (RKL) have names of their own here, too.
 
 Ports that were found by time alone are called r0, r1 and so on. These readers take each character of a port set for a
-port. So each such port is written as a number, which no other port of the architecture has.
+port. So each such port is written as a number, which no other port of the architecture has. If numbers run out, usages
+with the last ports are left out: readers would take their names apart.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Naming:
     """How variants and architectures are named in a file; empty fields change no name.
 
     `old_keys` are the earlier keys by key. `by_cpu` are further names by architecture and CPU signature ("6-9E-A").
-    `letters` are the letters of ports by architecture and name.
+    `letters` are the letters of ports by architecture and name; "" if there was none left.
     """
 
     old_keys: Mapping[str, str] = field(default_factory=dict)
@@ -78,15 +79,23 @@ class Naming:
             name: _relettered(value, letters) if "ports" in name and re.fullmatch(PORT_USAGE, value) else value
             for name, value in result.measurement.items()
         }
-        return replace(result, measurement=values)
+        return replace(result, measurement={name: value for name, value in values.items() if value is not None})
 
     def _with_caveat(self, provenance: Provenance) -> Provenance:
         """Return a provenance that says which port has which letter."""
         letters = self.letters.get(provenance.architecture)
         if not letters:
             return provenance
-        written = ", ".join(f"{port} is p{letter}" for port, letter in letters.items())
-        return replace(provenance, caveats=(*provenance.caveats, f"ports found by time alone, for readers: {written}"))
+        written = ", ".join(f"{port} is p{letter}" for port, letter in letters.items() if letter)
+        caveats = [f"ports found by time alone, for readers: {written or 'none'}"]
+        caveats += [one for name, one in self.left_out() if name == provenance.architecture]
+        return replace(provenance, caveats=(*provenance.caveats, *caveats))
+
+    def left_out(self) -> Iterator[tuple[str, str]]:
+        """Yield a sentence for each architecture of which port usages are left out, behind its name."""
+        for name, letters in self.letters.items():
+            if without := [port for port, letter in letters.items() if not letter]:
+                yield name, f"no number is left for {', '.join(without)}: port usages with them are left out"
 
     def _of_cpu(self, provenance: Provenance) -> str:
         return self.by_cpu.get((provenance.architecture, provenance.cpu_signature), "")
@@ -104,19 +113,22 @@ class Naming:
 
 
 def port_letters(ports: Iterable[str]) -> dict[str, str]:
-    """Return letters for the ports `r0`, `r1`, ...: free ones, in the order of the ports.
+    """Return letters for the ports `r0`, `r1`, ...: free ones, in the order of the ports; "" if none is left.
 
     Numbers of resources are taken, too, since OSACA's importer reads FP0 as port 0.
     """
     there = sorted(set(ports), key=port_order)
     taken = {port[-1] for port in there if not is_by_time(port)}
     free = [letter for letter in PORT_LETTERS if letter not in taken]
-    return dict(zip([port for port in there if is_by_time(port)], free, strict=False))
+    by_time = [port for port in there if is_by_time(port)]
+    return {port: free[place] if place < len(free) else "" for place, port in enumerate(by_time)}
 
 
-def _relettered(text: str, letters: Mapping[str, str]) -> str:
-    """Return a port usage with letters instead of these ports."""
+def _relettered(text: str, letters: Mapping[str, str]) -> str | None:
+    """Return a port usage with letters instead of these ports, None if one has no letter."""
     usage = PortUsage.parse(text)
+    if any(letters.get(port) == "" for ports in usage.uops for port in ports):
+        return None
     return str(PortUsage({frozenset(letters.get(port, port) for port in ports): n for ports, n in usage.uops.items()}))
 
 

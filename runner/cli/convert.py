@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runner.cli.process.guard import UsageError
 from runner.cli.support.own_code import write_text
 from xed_convert.datafiles.layers import find_datafiles
 from xed_convert.errors import ConversionError
@@ -62,6 +63,7 @@ def convert(
         return
     output = Path("instructions.xml") if output is None else output
     if str(output) != "-":
+        _check_form(output)
         check_writable(output)
     datafolder = _source(folder, fetch=fetch, quiet=quiet)
     with without_collection():
@@ -113,6 +115,17 @@ def _layers(path: Path | None) -> list[str] | None:
     except (OSError, UnicodeDecodeError) as error:
         raise ConversionError(f"{path}: cannot read the order of the layers: {error}") from error
     return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def _check_form(output: Path) -> None:
+    """Refuse a catalogue.bin under the name of a packed file: it is packed inside, and read in parts.
+
+    Raises:
+        UsageError: the name is such a one.
+    """
+    if output.suffix in {".gz", ".xz"} and Path(output.stem).suffix == ".bin":
+        message = f"{output}: a .bin file is packed inside, and is not packed again"
+        raise UsageError(message, hint=f"-o {output.with_suffix('')}, or FILE.xml{output.suffix}")
 
 
 def _write(conversion: Conversion, file: WritesBytes, path: Path, source: str) -> None:

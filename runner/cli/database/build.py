@@ -49,7 +49,7 @@ def build(
         write_database(naming.entries(merged.entries(), provenances), naming.provenances(provenances), file, sections)
         unknown = opened.unknown(variant.key for variant in variants)
     said = sys.stderr if str(output) == "-" else sys.stdout
-    for line in _report_merge(merged, unknown, output):
+    for line in (*(f"{name}: {what}" for name, what in naming.left_out()), *_report_merge(merged, unknown, output)):
         print(line, file=said)
 
 

@@ -13,7 +13,7 @@ from results.database.naming import XED_2024, NamingError, naming_of, port_lette
 from results.database.reader import ArchitectureResult, Entry
 from results.database.writer import write_database
 from results.database.xml import ConcludedVariant
-from results.model import Characterization, Provenance
+from results.model import PORT_LETTERS, Characterization, Provenance
 from xed_convert.catalogue.catalogue import Catalogue
 
 KABY_LAKE = Provenance("SKL", "a CPU", "6-9E-9", "", "", "perf", "1", "2026-01-01T00:00:00+00:00")
@@ -62,3 +62,18 @@ def test_ports_found_by_time_have_numbers_for_readers() -> None:
     (provenance,) = naming.provenances([machine])
     assert provenance.caveats[-1].endswith("r0 is p2, r7 is p3, rA is p4")
     assert naming_of("").provenances([machine]) == [machine]
+
+
+def test_usages_with_ports_without_a_number_are_left_out() -> None:
+    ports = [f"r{letter}" for letter in PORT_LETTERS]
+    naming = naming_of(XED_2024).with_ports({"ZEN4": [*ports, "FP0", "FP1"]})
+    (variant,) = Catalogue.load().find("ADC_11 (R64, R64)")
+    values = {"ports": "1*r01", "some_ports": "1*r0+1*rIJ", "uops": "2"}
+    machine = dataclasses.replace(KABY_LAKE, architecture="ZEN4")
+    (entry,) = naming.entries([Entry(variant, {"ZEN4": ArchitectureResult("ZEN4", values)})], [machine])
+    assert entry.results["ZEN4"].measurement == {"ports": "1*p23", "uops": "2"}
+    (provenance,) = naming.provenances([machine])
+    (said,) = naming.left_out()
+    assert said == ("ZEN4", "no number is left for rI, rJ: port usages with them are left out")
+    assert provenance.caveats[-1] == said[1]
+    assert not list(naming_of(XED_2024).with_ports({"ZEN4": ports}).left_out())

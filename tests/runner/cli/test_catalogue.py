@@ -57,6 +57,15 @@ def test_compressed_output_has_the_same_content(datafiles: Path, tmp_path: Path)
     assert list(Catalogue.load(tmp_path / "a.bin")) == list(Catalogue.load(tmp_path / "a.xml"))
 
 
+@pytest.mark.parametrize("name", ["a.bin.xz", "a.bin.gz"])
+def test_a_binary_catalogue_is_not_packed_again(
+    name: str, datafiles: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_convert(datafiles, "-o", tmp_path / name) == 2
+    assert "a.bin, or FILE.xml" in capsys.readouterr().err
+    assert not list(tmp_path.glob("a.*"))
+
+
 def test_a_checkout_is_taken_too(datafiles: Path, tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
     checkout.mkdir()
