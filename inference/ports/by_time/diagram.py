@@ -76,7 +76,8 @@ def consistent(relations: SetRelations) -> tuple[list[Cells], int, list[int]]:
     """Return diagrams, the weight of their contradictions, and the sets that were left out.
 
     Sets that contradict others are left out. On Zen 4, moves from vector to general registers have such a set. They
-    delay instructions that share no port with them, so their set seems to be nested in disjoint ones.
+    delay instructions that share no port with them, so their set seems to be nested in disjoint ones. Sets are
+    left out, too, until there is a letter for every port.
     """
     left_out: list[int] = []
     fitting, against = diagrams(relations)
@@ -85,10 +86,31 @@ def consistent(relations: SetRelations) -> tuple[list[Cells], int, list[int]]:
         (fewer, least), number = min(tried, key=lambda one: (one[0][1], one[1]))
         if least > against - TOO_FAST:
             break
-        there = [place for place in range(len(relations.sizes) + len(left_out)) if place not in left_out]
-        left_out.append(there[number])
+        left_out.append(_place(number, left_out))
         relations, fitting, against = relations.without(number), fewer, least
+    while _without_letter(fitting):
+        tried = [(diagrams(relations.without(number)), number) for number in range(len(relations.sizes))]
+        (fitting, against), number = min(tried, key=_letters_then_ports)
+        left_out.append(_place(number, left_out))
+        relations = relations.without(number)
     return fitting, against, sorted(left_out)
+
+
+def _place(number: int, left_out: Sequence[int]) -> int:
+    """Return which of all sets the one with a number is, if some were left out."""
+    there = [place for place in range(number + len(left_out) + 1) if place not in left_out]
+    return there[number]
+
+
+def _without_letter(fitting: Sequence[Cells]) -> int:
+    """Return for how many ports there is no letter. All diagrams that fit have equally many ports."""
+    return max(0, ports_in(fitting[0]) - len(PORT_LETTERS))
+
+
+def _letters_then_ports(tried: tuple[tuple[list[Cells], int], int]) -> tuple[int, int, int, int]:
+    """Order what is left without a set: all ports should have letters, then little be contradicted, many ports stay."""
+    (fitting, against), number = tried
+    return _without_letter(fitting), against, -ports_in(fitting[0]), number
 
 
 def ports_in(cells: Cells) -> int:

@@ -58,6 +58,7 @@ from runner.measuring.protocol import Measurer
 from runner.measuring.session import Session
 from runner.verification.by_time import Verdict, run, true_names
 from simulator.machines.noise import CounterNoise
+from tests.nonempty import some
 from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -114,6 +115,20 @@ def test_a_set_that_was_not_found_changes_no_name_elsewhere(lacking: set[frozens
 def test_a_diagram_shares_no_port_unless_that_was_seen() -> None:
     (cells,), against = diagrams(SetRelations((2, 2), {(0, 1): False}, {}))
     assert (ports_in(cells), against) == (4, 0)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "lacking"),
+    [((4, 5, 5, 6), []), ((4, 5, 6, 6), [0]), ((2, 3, 5, 5, 6), [0]), ((9, 9, 9, 9), [0, 1]), ((21,), [0])],
+)
+def test_sets_are_left_out_until_every_port_has_a_letter(sizes: tuple[int, ...], lacking: list[int]) -> None:
+    pairs = list(combinations(range(len(sizes)), 2))
+    apart = {(one, other): (sizes[one] + sizes[other],) * 2 for one, other in pairs}
+    fitting, against, left_out = consistent(SetRelations(sizes, dict.fromkeys(pairs, False), apart))
+    assert (left_out, against) == (lacking, 0)
+    kept = [size for place, size in enumerate(sizes) if place not in lacking]
+    for cells in some(fitting):
+        assert [len(ports) for ports in named(cells, [0] * len(kept))] == kept
 
 
 def test_a_set_that_contradicts_others_is_left_out() -> None:
