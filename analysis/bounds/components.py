@@ -274,7 +274,9 @@ def new_address_cycles(core: CoreConstants | None, followed: Followed) -> Fracti
     lines = followed.reached.lines * core.memory.alias_cycles
     pages = followed.reached.pages * core.memory.alias_page_cycles
     beside = min(lines, followed.reached.pages * core.memory.alias_cycles * LINES_BESIDE_PAGE)
-    return max(lines, pages + beside, followed.reached.early * Fraction(str(core.memory.alias_load_cycles)))
+    early = followed.reached.early
+    loads = early.loads * Fraction(str(core.memory.alias_load_cycles))
+    return max(lines, pages + beside, loads + early.stores * core.memory.alias_store_cycles)
 
 
 def transition_cycles(core: CoreConstants | None, block: Block) -> dict[int, int]:

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 LINE_BYTES = 64
 """Bytes of a cache line of all cores."""
 
-EARLY_LOADS = 8
-"""Loads of a line that may begin before its new address is known. A row of POPs has as many in a line."""
+EARLY = 8
+"""Loads, or stores, of a line that may begin before its new address is known. A row of POPs or PUSHes has as many in
+a line."""
 
 ADDRESSES = 1 << 64
 
@@ -28,6 +29,16 @@ class Touched(NamedTuple):
     position: int
     address: int
     reads: bool
+
+
+class Early(NamedTuple):
+    """How many loads and how many stores alone reach new lines before the core knows these."""
+
+    loads: Fraction
+    stores: Fraction
+
+
+NONE_EARLY = Early(Fraction(0), Fraction(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +54,10 @@ class Stream:
     loads: int
 
     @property
-    def early(self) -> Fraction:
-        """How many loads reach a new line before the core knows it."""
-        return min(self.lines * EARLY_LOADS, Fraction(self.loads))
+    def early(self) -> Early:
+        """What reaches a new line before the core knows it."""
+        most = self.lines * EARLY
+        return Early(min(most, Fraction(self.loads)), min(most, Fraction(self.accesses - self.loads)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +65,7 @@ class Reached:
     """What a copy of the code reaches under new addresses.
 
     `far` are the positions of instructions that use a new page in each copy, `moving` those of all accesses that move
-    on. `lines` and `pages` are how many of both are new, `early` how many loads reach such lines before the core knows
-    them.
+    on. `lines` and `pages` are how many of both are new, `early` what reaches such lines before the core knows them.
     """
 
     streams: tuple[Stream, ...] = ()
@@ -62,7 +73,7 @@ class Reached:
     moving: frozenset[int] = frozenset()
     lines: Fraction = Fraction(0)
     pages: Fraction = Fraction(0)
-    early: Fraction = Fraction(0)
+    early: Early = NONE_EARLY
 
 
 NOTHING = Reached()
@@ -96,7 +107,10 @@ def reached(touched: Sequence[Sequence[Touched]], page_bytes: int, least_step: f
         frozenset(where.position for _, where in moving),
         sum((one.lines for one in leaving), Fraction(len({one.address // LINE_BYTES for one in far}))),
         sum((one.pages for one in leaving), Fraction(len({one.address // page_bytes for one in far}))),
-        sum((one.early for one in leaving), Fraction(0)),
+        Early(
+            sum((one.early.loads for one in leaving), Fraction(0)),
+            sum((one.early.stores for one in leaving), Fraction(0)),
+        ),
     )
 
 

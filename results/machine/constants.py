@@ -83,7 +83,7 @@ class MemoryLatencies:
 
     If several virtual pages are one physical page, one cache line per `alias_cycles` can be reached under another
     address than before (0: not known), and one page per `alias_page_cycles`. Loads that reach such
-    a line too early are repeated, and take `alias_load_cycles` each.
+    a line too early are repeated, and take `alias_load_cycles` each; stores take `alias_store_cycles`.
 
     Two stores that loads read from are at least `forwarding_cycles` apart.
 
@@ -107,6 +107,7 @@ class MemoryLatencies:
     alias_cycles: int = 0
     alias_page_cycles: int = 0
     alias_load_cycles: float = 0
+    alias_store_cycles: int = 0
 
     @property
     def ways(self) -> tuple[int, int]:

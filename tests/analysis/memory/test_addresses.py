@@ -8,7 +8,7 @@ import pytest
 from analysis.memory.accesses import ForwardedLoad
 from analysis.memory.addresses import AddressFollower, Followed
 from analysis.memory.environment import BHIVE, MEASURED, Environment
-from analysis.memory.pages import NOTHING, Reached
+from analysis.memory.pages import NOTHING, Early, Reached
 from tests.analysis.machine import block
 
 
@@ -156,10 +156,10 @@ def test_lines_are_new_where_a_stream_moves_on_to_them(text: str, lines: Fractio
     assert reached_by(text, MEASURED).lines == lines
 
 
-def test_only_loads_are_early_and_at_most_eight_per_line() -> None:
-    assert reached_by("pop rax; pop rcx", MEASURED).early == 2
-    assert reached_by("push rax; push rcx", MEASURED).early == 0
-    assert reached_by("mov al, [rdi]; add rdi, 1", MEASURED).early == Fraction(8, 64)
+def test_at_most_eight_loads_and_eight_stores_are_early_per_line() -> None:
+    assert reached_by("pop rax; pop rcx", MEASURED).early == Early(Fraction(2), Fraction(0))
+    assert reached_by("push rax; push rcx", MEASURED).early == Early(Fraction(0), Fraction(2))
+    assert reached_by("mov al, [rdi]; add rdi, 1", MEASURED).early == Early(Fraction(8, 64), Fraction(0))
 
 
 def test_code_that_restarts_reaches_nothing_new_within_a_page() -> None:
