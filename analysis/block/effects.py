@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from results.machine.graph import FLAGS
-from simulator.core.compiler import BRANCHES, TICKS
+from simulator.core.compiler import TICKS
 from simulator.core.delivery import Fetched, usual_decoding
 from simulator.instructions.locations import is_vector
 from simulator.instructions.opcode import opcode_offset
@@ -115,7 +115,6 @@ def effects_of(one: Compiled | None, data: bytes) -> InstructionEffects:
         one = replace(one, uops=tuple(replace(uop, ports=(), latency=0) for uop in one.uops))
     uops = one.uops or ()
     masks = [sum(1 << port for port in uop.ports) for uop in uops if uop.ports]
-    jumps = one.variant.category in BRANCHES
     read = [place for uop in uops for place in uop.reads if isinstance(place, str)]
     return InstructionEffects(
         slots=one.slots,
@@ -125,7 +124,7 @@ def effects_of(one: Compiled | None, data: bytes) -> InstructionEffects:
         port_masks=tuple(Counter(masks).items()),
         fused_masks=tuple(Counter(masks[:-1]).items()),
         divider_cycles=sum(uop.divider_cycles for uop in uops),
-        occupies=Fraction(0) if jumps else Fraction(one.unit_ticks, TICKS),
+        occupies=Fraction(one.unit_ticks, TICKS),
         pointer=_pointer(one),
         moves_stack=_moves_stack(one),
         uses_stack_pointer=not one.stack_change and any(STACK_POINTER in (*uop.reads, *uop.writes) for uop in uops),

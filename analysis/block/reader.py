@@ -19,7 +19,7 @@ from analysis.block.high_bytes import HighBytes
 from analysis.block.zero_uppers import ZeroUppers
 from analysis.errors import AnalysisError
 from results.machine.graph import ModelError
-from simulator.core.compiler import compile_instruction, compile_unknown
+from simulator.core.compiler import BRANCHES, compile_instruction, compile_unknown
 from xed_convert.errors import DecodingError
 
 if TYPE_CHECKING:
@@ -126,6 +126,9 @@ class CodeReader:
                 compiled = compile_unknown(decoded.variant, decoded.values, self.machine, data)
         except ModelError as error:
             raise AnalysisError(f"offset {offset}: {error.message}") from error
+        if decoded.variant.category in BRANCHES:
+            # Measured throughputs are those of branches to the next instruction, which are predicted worse than others
+            compiled = replace(compiled, unit_ticks=0)
         return Item(data, compiled, effects_of(compiled, data))
 
     def _foreign(self, code: bytes, offset: int, error: DecodingError) -> Item:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 MOST_SHOWN = 4
 """Ways that are shown one by one, the most probable ones."""
 
+EACH_ALONE = "The average is of the bounds. What follows predicts each way as if all iterations took it."
+"""Why the predictions of the ways may have another mean: a simulated way waits for itself only."""
+
 
 def loop_lines(found: LoopPrediction, function: str) -> Iterator[str]:
     """Yield the control flow, the loops, and the prediction of the chosen one; for a single way its whole report."""
@@ -43,6 +46,7 @@ def loop_lines(found: LoopPrediction, function: str) -> Iterator[str]:
         yield f"{name:{width}} {'*' if name in found.limits else ' '}{cycles_text(cycles):>6}"
     yield ""
     yield "A core predicts its branches. Those that it mispredicts take time that is not counted here."
+    yield EACH_ALONE
     for way, one in list(zip(found.ways, found.facts, strict=True))[:MOST_SHOWN]:
         blocks = " → ".join(f"{found.flow.address + begin:#x}" for begin in way.blocks)
         yield ""
@@ -76,15 +80,20 @@ def flow_lines(flow: Flow, function: str, chosen: Loop | None) -> Iterator[str]:
         yield f"{mark} loop {number} at {flow.address + loop.head:#x}: {size}{inner}"
     if chosen is None:
         return
+    yield from uncounted_lines(flow, chosen)
+    for block in branches_in(flow, chosen):
+        end = flow.address + block.end
+        yield f"  its branch before {end:#x} goes either way: --taken {end:#x}=0.5"
+
+
+def uncounted_lines(flow: Flow, chosen: Loop) -> Iterator[str]:
+    """Yield a warning about the calls in a loop, and about each jump to where the code does not show."""
     calls = sum(flow.blocks[begin].calls for begin in chosen.blocks)
     if calls:
         yield f"! {counted(calls, 'call')} in it: the time of the called functions is not counted."
     for end in flow.hidden_jumps(chosen):
         where = f"The jump before {flow.address + end:#x}"
         yield f"! {where} leads to addresses that the code does not show: those ways are not counted."
-    for block in branches_in(flow, chosen):
-        end = flow.address + block.end
-        yield f"  its branch before {end:#x} goes either way: --taken {end:#x}=0.5"
 
 
 def _block(flow: Flow, block: FlowBlock) -> str:

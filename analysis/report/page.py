@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from analysis.explanation import latency_text
 from analysis.report.drawing import dependency_svg, flow_svg
+from analysis.report.flow import EACH_ALONE, uncounted_lines
 from analysis.report.text import (
     RUNS,
     counted,
@@ -110,7 +111,8 @@ def _flow_view(loop: LoopPrediction, title: str) -> dict[str, Any]:
     flow = loop.flow
     number = 1 + flow.loops.index(loop.loop)
     summary = f"{counted(len(flow.blocks), 'block')}, {counted(len(flow.loops), 'loop')}; loop {number} is analyzed."
-    return {"summary": summary, "drawing": _drawn(flow_svg(flow, f"Control flow of {title}"))}
+    warnings = list(uncounted_lines(flow, loop.loop))
+    return {"summary": summary, "warnings": warnings, "drawing": _drawn(flow_svg(flow, f"Control flow of {title}"))}
 
 
 def _drawn(svg: str) -> Markup:
@@ -142,6 +144,7 @@ def _view(number: int, section: PageSection) -> dict[str, Any]:
         "means": [(name, cycles_text(c), name in section.limits) for name, c in section.means.items()]
         if is_loop
         else [],
+        "each_alone": EACH_ALONE if len(section.facts) > 1 else "",
         "parts": [_part(f"{number}-{way}", *pair) for way, pair in enumerate(section.facts)],
     }
 

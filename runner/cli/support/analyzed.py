@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.errors import AnalysisError
 from analysis.memory.environment import BHIVE, MEASURED
-from analysis.report.compiler import messages_of
+from analysis.report.compiler import loop_messages, messages_of
 from analysis.report.data import json_pieces
 from analysis.report.dot import dependency_dot, flow_dot
 from analysis.report.drawing import dependency_svg, flow_svg
@@ -79,8 +79,7 @@ class CpuPrediction:
 
     def messages(self, name: str) -> Iterator[str]:
         """Yield it as messages of a compiler."""
-        for one in [self.facts] if self.loop is None else self.loop.facts:
-            yield from messages_of(one, name)
+        yield from messages_of(self.facts, name) if self.loop is None else loop_messages(self.loop, name)
 
 
 def write_reports(given: Given, wanted: AnalyzeOptions) -> None:

@@ -17,12 +17,13 @@ from analysis.errors import AnalysisError
 from analysis.explanation import MeasuredCycles, PredictionFacts, SourceLine
 from analysis.function.flow import flow_of
 from analysis.function.loops import LoopPrediction, predict_loop
+from analysis.intervals import Interval
 from analysis.prediction import PredictionMode, Tools
-from analysis.report.compiler import messages_of
+from analysis.report.compiler import loop_messages, messages_of
 from analysis.report.data import json_of, json_pieces, schema
 from analysis.report.dot import dependency_dot, flow_dot
 from analysis.report.drawing import MOST_ROWS, dependencies, dependency_svg, flow_svg
-from analysis.report.flow import loop_json, loop_lines
+from analysis.report.flow import EACH_ALONE, loop_json, loop_lines
 from analysis.report.page import PageSection, page_of
 from analysis.report.text import lines_of, listed, side_by_side
 from analysis.report.timeline_drawing import CYCLE, LEFT, timeline_svg
@@ -242,13 +243,50 @@ def test_long_source_lines_keep_the_table_readable(tmp_path: Path, browser: Chro
 
 
 def test_messages_name_file_and_line() -> None:
-    found = list(messages_of(facts(), "code"))
+    found = list(messages_of(replace(facts(), measured=()), "code"))
     assert found[0].startswith("k.s:10: note: HSW: 3.00 cycles per iteration.")
     assert len(found) == 8
     assert [line for line in found if ": warning: " in line] == [found[2]]
     assert found[2].startswith("k.s:11: warning: HSW: IMUL RBX, RAX: 1*p1, latency 3, on the chain from iteration")
     unknown = list(messages_of(facts("nop; aesenclast xmm1, xmm2", is_known=False), "code"))
     assert unknown[2] == "code:2: warning: HSW: nothing is known of AESENCLAST (XMM, XMM)"
+
+
+def test_messages_name_lines_of_the_file_and_no_numbers_of_instructions() -> None:
+    lines = [SourceLine("k.s", 10 * n, "") for n in range(1, 4)]
+    found = replace(facts("nop; imul rax, rbx; imul rax, rcx", is_known=False), lines=lines, measured=[])
+    assert "(lines 20 → 30)" in (said := list(messages_of(found, "code")))[2]
+    assert said[1] == "k.s:10: note: HSW: NOP: no port"
+    included = replace(found, lines=[*lines[:2], SourceLine("other.s", 7, "")])
+    assert "(lines 20 → other.s:7)" in list(messages_of(included, "code"))[2]
+    same = replace(found, lines=lines[:1] * 3)
+    assert "(line 10)" in list(messages_of(same, "code"))[2]
+
+
+def test_messages_say_what_was_measured_and_how_far_the_data_leave_it_open() -> None:
+    row = MeasuredCycles("copies in a row", 4.0, 5.0, 0.1, architecture="HSW", cpu="a CPU", backend="tsc")
+    failed = MeasuredCycles("copies in a loop", 4.0, None, None, "SIGILL", architecture="HSW")
+    found = replace(facts("aesenclast xmm1, xmm2; nop", is_known=False), measured=[row, failed])
+    found = replace(found, interval=Interval(Fraction(1), None, ("instructions are not known",)))
+    said = list(messages_of(found, "code"))
+    assert "cycles per iteration (1.00 to more: instructions are not known)." in said[0]
+    assert said[1:4] == [
+        "code:1: note: Measured on HSW (a CPU, backend tsc).",
+        "code:1: note: copies in a row: 5.00 cycles measured, 4.00 predicted",
+        "code:1: note: copies in a loop: not measured: SIGILL, 4.00 predicted",
+    ]
+
+
+def test_messages_and_page_say_what_a_loop_takes_and_that_calls_are_not_counted() -> None:
+    loop = loop_of("a: call b; b: mov rax, [rsi]; cmp rax, rdx; jz c; imul rbx, rax; c: add rsi, r8; dec rcx; jnz a")
+    said = list(loop_messages(loop, "f"))
+    assert re.fullmatch(r"f:1: note: HSW: [\d.]+ cycles per iteration on average of 2 ways\. What .*", said[0])
+    assert said[1] == (calls := "f:1: warning: 1 call in it: the time of the called functions is not counted.")
+    assert sum("of 2 (50%), alone: " in line for line in said) == 2
+    page = page_of([PageSection.of_loop(loop)], "f", loop)
+    assert calls.partition("warning: ")[2] in page
+    assert EACH_ALONE in page
+    assert EACH_ALONE in list(loop_lines(loop, "f"))
 
 
 BY_TIME = "add rax, rbx; mov rax, [rsi]; div rcx; mov rdi, rsi"

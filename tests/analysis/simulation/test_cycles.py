@@ -12,7 +12,7 @@ import pytest
 from analysis.bounds.components import Analyzer, Component, Running
 from analysis.memory.environment import BHIVE, MEASURED, Environment
 from analysis.memory.pointers import has_chain_of_loads
-from analysis.prediction import Tools
+from analysis.prediction import PredictionMode, Tools
 from analysis.simulation.changes import faster_ways
 from analysis.simulation.results import Simulated
 from analysis.simulation.run import Simulation
@@ -256,6 +256,13 @@ def test_a_jump_back_without_data_closes_a_loop() -> None:
     found = study("again: add rax, rbx; loop again", Running.AUTO).bounds
     assert [item.known for item in found.block.items] == [True, False]
     assert found.running is Running.LOOP
+
+
+def test_what_branches_to_the_next_instruction_took_limits_no_other_branch() -> None:
+    """The Zen 3's file has 11 cycles for JMP, measured among many that follow each other."""
+    tools = Tools.of(shipped_machine("ZEN3"), shipped_assembler().decoder)
+    found = tools.predict(assemble("again: add rax, 1; jmp again"), Running.LOOP, PredictionMode.SIMULATION)
+    assert found.cycles == 1
 
 
 def test_loops_come_from_the_loop_buffer() -> None:
