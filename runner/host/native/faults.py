@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
-from iced_x86 import Decoder, Formatter, FormatterSyntax, InstructionInfoFactory, Register, RegisterExt
+from iced_x86 import Decoder, Formatter, FormatterSyntax, InstructionInfoFactory, Mnemonic, Register, RegisterExt
 
 from generator.harness.style import State
 from runner.host.native.child import REGISTERS
@@ -55,10 +55,13 @@ def fault_text(fault: Fault, job: Job, shape: BlobLayout) -> str:
 def _reason(fault: Fault, code: bytes) -> str:
     if fault.signal == signal.SIGSYS:
         return f": system call {fault.call} is refused"
-    if fault.signal not in {signal.SIGSEGV, signal.SIGBUS} or not code:
+    if fault.signal not in {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE} or not code:
         return ""
     instruction = next(iter(Decoder(64, code, ip=fault.registers["RIP"])))
     text = Formatter(FormatterSyntax.INTEL).format(instruction)
+    if fault.signal == signal.SIGFPE:
+        is_division = instruction.mnemonic in (Mnemonic.DIV, Mnemonic.IDIV)
+        return f" ({text})" + ": the divisor is 0, or the quotient does not fit" * is_division
     if fault.signal == signal.SIGSEGV and fault.cause != SI_KERNEL:
         return f" ({text}): {_page_reason(fault.address)}"
     return f" ({text}): {_protection_reason(instruction, fault)}"

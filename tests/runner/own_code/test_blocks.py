@@ -41,7 +41,7 @@ REASONS = {
     "48c7c000f0ffff488b00": "address 0xfffffffffffff000 is not a user's",
     "48c1e52048ff7500": "address 0x232400000000000 is not canonical",
     "0f0b": "SIGILL in the body at offset 0",
-    "31c9f7f1": "SIGFPE in the body at offset 2",
+    "31c9f7f1": "SIGFPE in the body at offset 2 (div ecx): the divisor is 0, or the quotient does not fit",
     "0f05": "is refused",
     "c3": "indirect branch",
     "": "there is no code",
