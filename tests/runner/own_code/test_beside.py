@@ -166,6 +166,7 @@ def test_ways_of_vectors_on_a_zen_4_take_as_long_as_measured(text: str, expected
         ("movq rax, xmm0; mov [rsp+16], rax; movq xmm0, [rsp+16]", 11),
         ("addsd xmm0, [rsp+16]; movsd [rsp+16], xmm0", 12),
         ("vcomisd xmm0, xmm1; cmovc rax, rcx; vmovq xmm0, rax", 9),
+        ("popcnt rdx, [rdi]; add rdi, 8; add eax, edx; cmp rdi, rsi", 1),  # no ALU gets too many of the four
     ],
 )
 def test_ways_of_a_zen_3_take_as_long_as_measured(text: str, expected: int) -> None:
