@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runner.cli.support.own_code import write_text
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def blocks(
     """Take a program apart into basic blocks, and count how often each stands in it."""
     from runner.own_code.reading.objects import names_near, read_program  # noqa: PLC0415 - `--help` needs none of these
     from runner.own_code.reading.programs import blocks_of  # noqa: PLC0415
-    from xed_convert.files import check_writable, named_write  # noqa: PLC0415
+    from xed_convert.files import check_writable  # noqa: PLC0415
 
     if output != "-":
         check_writable(output)
@@ -48,12 +49,9 @@ def blocks(
     found = blocks_of(read, function)
     if not found:
         raise NoBlocksError(f"{program}: there are no basic blocks in it")
-    text = _table(found[:most])
+    write_text(output, lambda: _table(found[:most]))
     if output == "-":
-        sys.stdout.write(text)
         return
-    with named_write(output) as file:
-        file.write(text.encode())
     total = sum(block.count for block in found)
     print(f"{len(found[:most])} of {len(found)} different blocks; {total} blocks in all: {output}", file=sys.stderr)
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runner.cli.process.guard import UsageError
-from runner.cli.support.own_code import write_text
+from runner.cli.support.own_code import write_text, written
 from xed_convert.datafiles.layers import find_datafiles
 from xed_convert.errors import ConversionError
-from xed_convert.files import check_writable, named_write
+from xed_convert.files import check_writable
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -70,11 +70,8 @@ def convert(
         datafiles = Datafiles.load(datafolder, layers=_layers(layers))
         conversion = convert_datafiles(datafiles, include=frozenset(include or ()))
         source = f"Intel XED v{datafiles.version}" if datafiles.version else str(datafiles.folder)
-        if str(output) == "-":
-            _write(conversion, sys.stdout.buffer, output, source)
-        else:
-            with named_write(output) as file:
-                _write(conversion, file, output, source)
+        with written(str(output)) as file:
+            _write(conversion, file, output, source)
     if not quiet:
         print("\n".join(_summary(conversion, source)), file=sys.stderr if str(output) == "-" else sys.stdout)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,7 +23,7 @@ from runner.cli.support.mixes import (
 )
 from runner.cli.support.output import columns
 from runner.cli.support.own_code import shown_anyway, write_text
-from xed_convert.files import check_writable, named_write
+from xed_convert.files import check_writable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -103,14 +102,10 @@ def fit(
     mapping = fitted(kept, len(given.names))
     errors = {"fitted": _errors(mapping, kept), "held_back": _errors(mapping, held)}
     data = mapping_json(NamedMapping(given.names, mapping)) | {"errors": errors}
-    text = f"{json.dumps(data, indent=1, ensure_ascii=False)}\n"
-    if str(output) == "-":
-        sys.stdout.write(text)
-        return
-    if output is not None:
-        with named_write(output) as file:
-            file.write(text.encode())
-    print("\n".join(_lines(mapping, kept, held)))
+    target = None if output is None else str(output)
+    write_text(target, lambda: f"{json.dumps(data, indent=1, ensure_ascii=False)}\n")
+    if target != "-":
+        print("\n".join(_lines(mapping, kept, held)))
 
 
 @app.command(epilog="Example: uopscope ports predict mapping.json --mix 'ADD; IMUL; IMUL'")
@@ -192,11 +187,7 @@ def _write_csv(output: Path, rows: Sequence[dict[str, str]]) -> None:
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    if str(output) == "-":
-        sys.stdout.write(text.getvalue())
-        return
-    with named_write(output) as file:
-        file.write(text.getvalue().encode())
+    write_text(str(output), text.getvalue)
 
 
 def _errors(mapping: ResourceMapping, mixes: Sequence[TimedMix]) -> dict[str, float]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from results.campaign import codec
-from runner.own_code.journal import Journal
+from runner.own_code.journal import Journal, digest_of, machine_of, resumed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from runner.own_code.blocks import BlockMeasurer, BlockMode, BlockResult
@@ -31,9 +29,8 @@ def block_journal(output: Path, measurer: BlockMeasurer, blocks: Sequence[bytes]
     Raises:
         OutputError: it cannot be written, or another process writes it.
     """
-    digest = hashlib.sha256(b"\n".join(blocks)).hexdigest()
-    machine = {**codec.encode_provenance(measurer.info.provenance), "time": ""}
-    return Journal(output, {"blocks": digest, "options": asdict(measurer.options), "machine": machine})
+    machine = machine_of(measurer.info.provenance)
+    return Journal(output, {"blocks": digest_of(blocks), "options": asdict(measurer.options), "machine": machine})
 
 
 def block_rows(
@@ -54,17 +51,14 @@ def block_rows(
         BackendError: the backend broke down.
         OutputError: the journal cannot be written.
     """
-    known: dict[int, dict[str, Any]] = journal.rows if journal is not None else {}
-    measured = measurer.measure(code for place, code in enumerate(blocks) if place not in known)
-    for place in range(len(blocks)):
-        if place in known:
-            row = list(known[place]["row"])
-        else:
-            row = _row(next(measured), measurer.options.modes)
-            if journal is not None:
-                journal.add(place, {"row": row})
-        progress(place + 1, len(blocks))
-        yield row
+
+    def made(places: Iterable[int]) -> Iterator[dict[str, Any]]:
+        for result in measurer.measure(blocks[place] for place in places):
+            yield {"row": _row(result, measurer.options.modes)}
+
+    for done, one in enumerate(resumed(journal, range(len(blocks)), made), 1):
+        progress(done, len(blocks))
+        yield list(one["row"])
 
 
 def _row(result: BlockResult, modes: Sequence[BlockMode]) -> list[str]:

@@ -6,15 +6,19 @@ The first line says which table it is, then there is a line per row. The file is
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
+from results.campaign import codec
 from xed_convert.files import OutputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
+
+    from results.model import Provenance
 
 SUFFIX = ".partial"
 
@@ -23,6 +27,41 @@ def is_resumable(output: str) -> bool:
     """Return whether a journal can be beside an output: it is a file, and no device, pipe, or standard output ("-")."""
     path = Path(output)
     return output != "-" and (path.is_file() or not path.exists())
+
+
+def machine_of(provenance: Provenance) -> dict[str, Any]:
+    """Return the machine of a table's header: rows of an earlier start on it are those of this one."""
+    return {**codec.encode_provenance(provenance), "time": ""}
+
+
+def digest_of(blocks: Sequence[bytes]) -> str:
+    """Return what stands for a list of blocks in a table's header."""
+    return hashlib.sha256(b"\n".join(blocks)).hexdigest()
+
+
+def resumed(
+    journal: Journal | None, places: Sequence[int], make: Callable[[list[int]], Iterator[Mapping[str, Any]]]
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the row of each place: one that the journal has, or one that is made and then kept.
+
+    Args:
+        journal: the rows of an earlier start (None: there is none, and nothing is kept).
+        places: all places of the table, in order.
+        make: yields the rows of the places that it gets, in order.
+
+    Raises:
+        OutputError: the journal cannot be written.
+    """
+    known = journal.rows if journal is not None else {}
+    made = make([place for place in places if place not in known])
+    for place in places:
+        if place in known:
+            yield known[place]
+            continue
+        row = next(made)
+        if journal is not None:
+            journal.add(place, row)
+        yield row
 
 
 class Journal:

@@ -14,8 +14,9 @@ from results.database.merge import Campaigns, Merge
 from results.database.naming import naming_of
 from results.database.writer import write_database
 from results.memory.documents import read_document
-from runner.cli.database.common import SHOWN, Memories, and_more, check_outputs, written
+from runner.cli.database.common import SHOWN, Memories, and_more, check_outputs
 from runner.cli.process.guard import UsageError
+from runner.cli.support.own_code import written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,16 +1,14 @@
-"""What the commands of `uopscope db` share: arguments, output files, ends of long lists."""
+"""What the commands of `uopscope db` share: arguments, checks of output files, ends of long lists."""
 
 from __future__ import annotations
 
-import sys
-from contextlib import contextmanager
 from math import floor
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from xed_convert.files import check_writable, named_write
+from xed_convert.files import check_writable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,14 +48,3 @@ def check_outputs(*targets: str) -> None:
     for target in targets:
         if target not in {"", "-"}:
             check_writable(target)
-
-
-@contextmanager
-def written(target: str) -> Iterator[IO[bytes]]:
-    """Open a file that appears when it is whole, compressed if its name says so, or standard output."""
-    if target == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    with named_write(target) as file:
-        yield file

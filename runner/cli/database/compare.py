@@ -12,9 +12,10 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 
 from results.text import machine_text
-from runner.cli.database.common import SHOWN, Architecture, Database, and_more, check_outputs, percent, written
+from runner.cli.database.common import SHOWN, Architecture, Database, and_more, check_outputs, percent
 from runner.cli.process import guard
 from runner.cli.process.guard import UsageError
+from runner.cli.support.own_code import written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

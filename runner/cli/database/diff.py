@@ -17,10 +17,10 @@ from runner.cli.database.common import (
     Database,
     check_outputs,
     percent,
-    written,
 )
 from runner.cli.process import guard
 from runner.cli.process.guard import UsageError
+from runner.cli.support.own_code import written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -13,8 +13,9 @@ import typer
 from results.campaign.packed import is_campaign
 from results.database.memory_section import read_memories
 from results.memory.documents import read_document
-from runner.cli.database.common import Architecture, Database, Memories, check_outputs, written
+from runner.cli.database.common import Architecture, Database, Memories, check_outputs
 from runner.cli.process.guard import UsageError
+from runner.cli.support.own_code import written
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ import typer
 
 from results.database.cycles import AtMost
 from results.database.query import VARIANT_FIELDS, Predicate, Query, all_fields, compile_query
-from runner.cli.database.common import Architecture, check_outputs, written
+from runner.cli.database.common import Architecture, check_outputs
 from runner.cli.process.guard import UsageError
 from runner.cli.support import output
+from runner.cli.support.own_code import written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

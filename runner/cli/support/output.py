@@ -17,7 +17,8 @@ from results.processes import sensible_processes
 from results.table import ResultRow
 from results.text import duration_text, machine_text, taken_text
 from runner.campaigns.plan import SEEN_ON
-from xed_convert.files import check_writable, named_write
+from runner.cli.support.own_code import written
+from xed_convert.files import check_writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -81,10 +82,7 @@ def write_file(
         OutputError: the file cannot be written.
     """
     data = FORMATS[kind](variants, conclusions)
-    if str(path) == "-":
-        sys.stdout.buffer.write(data)
-        return
-    with named_write(path) as file:
+    with written(str(path)) as file:
         file.write(data)
 
 

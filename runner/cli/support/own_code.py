@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import IO, TYPE_CHECKING, TextIO
 
 from runner.cli.process.guard import UsageError
 from xed_convert.files import OutputError
@@ -97,6 +97,19 @@ def shown_anyway(hint: str = "the results were shown nevertheless") -> Iterator[
     yield attempt
     if failures:
         raise OutputError("\nerror: ".join(error.message for error in failures), hint=hint) from failures[0]
+
+
+@contextmanager
+def written(target: str) -> Iterator[IO[bytes]]:
+    """Open a file that appears when it is whole, compressed if its name says so, or standard output ("-")."""
+    from xed_convert.files import named_write  # noqa: PLC0415 - most texts go to standard output
+
+    if target == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with named_write(target) as file:
+        yield file
 
 
 def write_text(target: str | None, text: Callable[[], str]) -> None:

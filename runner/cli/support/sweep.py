@@ -20,7 +20,7 @@ from runner.cli.process import stop
 from runner.cli.support import output
 from runner.cli.support.own_code import shown_anyway, write_text
 from runner.own_code.counters import CounterChoice
-from runner.own_code.journal import Journal, is_resumable
+from runner.own_code.journal import Journal, is_resumable, machine_of
 from runner.own_code.plot import bars, svg
 from runner.own_code.sweep import SPREAD, Parameter, cycle_columns, points, rows_of, sweep
 from xed_convert.extras import extra
@@ -89,8 +89,7 @@ def _journal(
     if output is None:
         return nullcontext()
     code = hashlib.sha256(repr((template.with_texts(), wanted)).encode()).hexdigest()
-    machine = {**codec.encode_provenance(provenance), "time": ""}
-    return Journal(output, {"sweep": code, "machine": machine})
+    return Journal(output, {"sweep": code, "machine": machine_of(provenance)})
 
 
 def _measure(

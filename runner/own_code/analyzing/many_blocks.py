@@ -5,20 +5,20 @@ Blocks are cut into chunks. Finished chunks are kept in a journal beside the out
 
 from __future__ import annotations
 
-import hashlib
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from analysis.bounds.components import Running
 from analysis.memory.environment import BHIVE
 from analysis.prediction import PredictionMode
 from results.processes import sensible_processes
 from runner.own_code.analyzing.analyzed import tools_for
-from runner.own_code.journal import Journal
+from runner.own_code.journal import Journal, digest_of, resumed
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
@@ -77,8 +77,7 @@ def journal_of(output: Path, task: PredictionTask, blocks: Sequence[bytes]) -> J
     """
     data = Path(task.data)
     stamp = data.stat().st_mtime_ns if task.data and data.exists() else 0
-    digest = hashlib.sha256(b"\n".join(blocks)).hexdigest()
-    return Journal(output, {**asdict(task), "data_written": stamp, "blocks": digest, "chunk": CHUNK})
+    return Journal(output, {**asdict(task), "data_written": stamp, "blocks": digest_of(blocks), "chunk": CHUNK})
 
 
 def predict_blocks(
@@ -101,25 +100,18 @@ def predict_blocks(
         UopscopeError: there is nothing about the CPU.
     """
     _start(task)
-    known: dict[int, dict[str, Any]] = journal.rows if journal is not None else {}
-    starts = [start for start in range(0, len(blocks), CHUNK) if start not in known]
-    made = _made(blocks, starts, jobs)
-    for start in range(0, len(blocks), CHUNK):
-        if start in known:
-            rows = [tuple(row) for row in known[start]["rows"]]
-        else:
-            rows = next(made)
-            if journal is not None:
-                journal.add(start, {"rows": rows})
-        yield from rows
+    starts = range(0, len(blocks), CHUNK)
+    chunks = resumed(journal, starts, partial(_made, blocks, jobs))
+    for start, one in zip(starts, chunks, strict=True):
+        yield from map(tuple, one["rows"])
         progress(min(start + CHUNK, len(blocks)), len(blocks))
 
 
-def _made(blocks: Sequence[bytes], starts: Sequence[int], jobs: int) -> Iterator[list[Row]]:
+def _made(blocks: Sequence[bytes], jobs: int, starts: Sequence[int]) -> Iterator[dict[str, list[Row]]]:
     """Yield the rows of chunks in order; few chunks are sent ahead, so that a stop does not wait for many."""
     jobs = sensible_processes(jobs, len(starts))
     if jobs == 1:
-        yield from (_chunk(blocks[start : start + CHUNK]) for start in starts)
+        yield from ({"rows": _chunk(blocks[start : start + CHUNK])} for start in starts)
         return
     pool = ProcessPoolExecutor(max_workers=jobs, mp_context=get_context("fork"))
     try:
@@ -130,7 +122,7 @@ def _made(blocks: Sequence[bytes], starts: Sequence[int], jobs: int) -> Iterator
             sent += [pool.submit(_chunk, blocks[start : start + CHUNK]) for start in wanted]
             if not sent:
                 return
-            yield sent.pop(0).result()
+            yield {"rows": sent.pop(0).result()}
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
