@@ -13,7 +13,7 @@ from fractions import Fraction  # noqa: TC003 - files are read by the types of f
 from typing import TypeAlias
 
 from results.model import Characterization, Failure, Form, LatencyKey, PortUsage, Status, Step
-from results.ports import common_part, least_ports
+from results.ports import common_part, least_choice
 
 PortSet: TypeAlias = frozenset[str]
 
@@ -674,13 +674,7 @@ def ports_if_any(result: Characterization) -> int | None:
     None: a µop of it is confined to ports that are known, or it is too slow to tell, or something else is not known.
     """
     is_free = any(isinstance(why, Unplaced) and not why.usage.total for why in _why_no_ports(result.failures))
-    times = [time for time in (result.throughput.unrolled, result.throughput.loop) if time is not None]
-    return several(least_ports(min(times))) if is_free and times else None
-
-
-def several(ports: int) -> int | None:
-    """Return a number of ports to choose from, None where there may be no choice."""
-    return ports if ports > 1 else None
+    return least_choice((result.throughput.unrolled, result.throughput.loop)) if is_free else None
 
 
 def _why_no_ports(failures: Iterable[Failure]) -> Iterator[Failure]:

@@ -99,6 +99,12 @@ def least_ports(cycles: Fraction) -> int:
     return ceil(1 / (cycles * ISSUE_NOISE)) if cycles > 0 else 1
 
 
+def least_choice(times: Iterable[Fraction | None]) -> int | None:
+    """Return the `least_ports` of the fastest of some times, those that are known; None if there may be no choice."""
+    ports = max((least_ports(time) for time in times if time is not None), default=1)
+    return ports if ports > 1 else None
+
+
 def throughput_of(usage: PortUsage) -> Fraction:
     """Return the least cycles per instruction that the ports allow, exactly.
 

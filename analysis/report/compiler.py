@@ -28,7 +28,7 @@ def loop_messages(found: LoopPrediction, name: str) -> Iterator[str]:
         time = f"{cycles_text(found.cycles)} cycles per iteration{of}. What limits it: {listed(found.limits)}."
         yield f"{beginning}note: {machine}: {time}"
     for line in uncounted_lines(found.flow, found.loop):
-        yield f"{beginning}warning: {line.removeprefix('! ')}"
+        yield f"{beginning}warning: {line}"
     for number, (way, facts) in enumerate(zip(found.ways, found.facts, strict=True), 1):
         alone = f"way {number} of {len(found.ways)} ({100 * way.probability:.0f}%), alone: " if is_mean else ""
         yield from messages_of(facts, name, alone or "without this limit: " * found.is_limited_by_branches)

@@ -80,7 +80,7 @@ def flow_lines(flow: Flow, function: str, chosen: Loop | None) -> Iterator[str]:
         yield f"{mark} loop {number} at {flow.address + loop.head:#x}: {size}{inner}"
     if chosen is None:
         return
-    yield from uncounted_lines(flow, chosen)
+    yield from (f"! {line}" for line in uncounted_lines(flow, chosen))
     for block in branches_in(flow, chosen):
         end = flow.address + block.end
         yield f"  its branch before {end:#x} goes either way: --taken {end:#x}=0.5"
@@ -90,10 +90,10 @@ def uncounted_lines(flow: Flow, chosen: Loop) -> Iterator[str]:
     """Yield a warning about the calls in a loop, and about each jump to where the code does not show."""
     calls = sum(flow.blocks[begin].calls for begin in chosen.blocks)
     if calls:
-        yield f"! {counted(calls, 'call')} in it: the time of the called functions is not counted."
+        yield f"{counted(calls, 'call')} in it: the time of the called functions is not counted."
     for end in flow.hidden_jumps(chosen):
         where = f"The jump before {flow.address + end:#x}"
-        yield f"! {where} leads to addresses that the code does not show: those ways are not counted."
+        yield f"{where} leads to addresses that the code does not show: those ways are not counted."
 
 
 def _block(flow: Flow, block: FlowBlock) -> str:

@@ -111,7 +111,7 @@ def _flow_view(loop: LoopPrediction, title: str) -> dict[str, Any]:
     flow = loop.flow
     number = 1 + flow.loops.index(loop.loop)
     summary = f"{counted(len(flow.blocks), 'block')}, {counted(len(flow.loops), 'loop')}; loop {number} is analyzed."
-    warnings = list(uncounted_lines(flow, loop.loop))
+    warnings = [f"! {line}" for line in uncounted_lines(flow, loop.loop)]
     return {"summary": summary, "warnings": warnings, "drawing": _drawn(flow_svg(flow, f"Control flow of {title}"))}
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from results import sentences
 from results.database.cycles import range_cycles
-from results.findings import NoPorts, Unplaced, several
+from results.findings import NoPorts, Unplaced
 from results.model import SPECIAL_FORMS, Form, PortUsage, port_order, port_set_name
-from results.ports import least_ports
+from results.ports import least_choice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -258,7 +258,7 @@ def _unknown_ports(result: ArchitectureResult) -> str:
     values = result.measurement or {}
     times = [Fraction(values[name]) for name in ("TP_unrolled", "TP_loop") if name in values]
     is_free = "some_ports" not in values and any(failure.reason == _FREE for failure in result.failures)
-    choice = several(least_ports(min(times))) if is_free and times else None
+    choice = least_choice(times) if is_free else None
     return "not known" if choice is None else f"none, or {choice} or more to choose from"
 
 
