@@ -1,6 +1,7 @@
 """The machine that code is analyzed on: from a file of measurements, from shipped measurements, or a shipped model.
 
-Without a file, shipped measurements of a CPU of that name come first, then a model of LLVM's (`simulator/models/`).
+Without a file, shipped measurements of a CPU of that name come first, then a model of LLVM's (`simulator/models/`), then
+the model of a CPU with the same core.
 LLVM's models lack the front end, micro-fusion, the stack engine and store forwarding. The constants of the core and
 the usual rules of decoding stand in (`completed`). Their placeholders are left out.
 """
@@ -62,8 +63,9 @@ def _shipped(architecture: str) -> MachineModel:
         raise AnalysisError("no CPU is named", hint=f"--arch NAME: {', '.join(known())}; or --data FILE")
     if name in measured:
         return machine_of(read_machine(shipped_database(), name))
-    if name in shipped.names():
-        return completed(shipped.load_machine(name, placeholders=False), core_of(name))
+    model = shipped.model_for(name)
+    if model is not None:
+        return completed(shipped.load_machine(model, placeholders=False), core_of(name)).called(name)
     raise AnalysisError(
         f"nothing is shipped about a CPU {architecture!r}",
         hint=f"--arch: {', '.join(known())}; or --data FILE, an instructions.xml or a campaign",
@@ -80,11 +82,13 @@ def completed(machine: MachineModel, core: CoreConstants) -> MachineModel:
       tracker).
     - Store forwarding takes as long as the core's constants say. The model's latency of a store does not count: LLVM
       uses it for nothing else, so it may be anything. Where the core renames loads, the time between store and load is
-      apart from both (`memory_apart`).
+      apart from both (`memory_apart`). So it is where a load gets stored data sooner than the cache's.
     - A result in a part of a vector register waits for the rest of it (`kept_register`).
     """
-    apart = core.memory_renaming is not None
-    stored = 0 if apart else max(0, core.memory.forwarding - core.memory.load_latency[0])
+    forwarding, loaded = core.memory.forwarding, core.memory.load_latency[0]
+    renames, is_early = core.memory_renaming is not None, forwarding < loaded
+    apart = renames or is_early
+    stored = 0 if renames else forwarding if is_early else forwarding - loaded
 
     def changed_uop(uop: Uop, moved: frozenset[int]) -> Uop:
         if uop.kind is UopKind.STORE_DATA:
@@ -150,6 +154,11 @@ def _only_moves(uop: Uop, operands: frozenset[int]) -> bool:
 def known() -> list[str]:
     """Return the names of all CPUs of which measurements or a model are shipped."""
     return list(dict.fromkeys([*shipped_measurements(), *shipped.names()]))
+
+
+def is_known(name: str) -> bool:
+    """Whether something is shipped for a CPU: measurements, or a model of it or of its core."""
+    return name in shipped_measurements() or shipped.model_for(name) is not None
 
 
 def shipped_measurements() -> list[str]:

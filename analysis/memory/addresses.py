@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 ITERATIONS = 4
 """Iterations that are followed. By then a load reads from the same store each time, unless addresses wrap around."""
 
+DATA_TLB_PAGES = 64
+"""Pages that the first-level TLB of data holds (Intel's Optimization Reference Manual, chapter 2: Haswell to Ice Lake)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Followed:
@@ -89,7 +92,7 @@ class AddressFollower:
         committed = Fraction(0)
         if self.commit is not None and state.stored:
             committed = commit_cycles(state.stored, ITERATIONS, self.commit)
-        return Followed(forwardings, self._reached(touched, max(1, loop_copies)), committed, loop_copies)
+        return Followed(forwardings, self._reached(touched, loop_copies, len(items)), committed, loop_copies)
 
     def _begin(self, items: Sequence[Item], iteration: int, loop_copies: int) -> int:
         """Return where an iteration begins, in bytes from the first one.
@@ -102,12 +105,18 @@ class AddressFollower:
         copy = iteration % loop_copies if loop_copies else iteration
         return copy * sum(len(item.data) for item in items)
 
-    def _reached(self, touched: Sequence[Sequence[Touched]], copies: int) -> Reached:
-        """Return what is reached under new addresses: nothing, if code restarts before it leaves a page."""
+    def _reached(self, touched: Sequence[Sequence[Touched]], loop_copies: int, instructions: int) -> Reached:
+        """Return what is reached under new addresses: nothing, if code restarts before it leaves a page.
+
+        Copies in a row that restart reach the same pages again. If these are few, all are known already.
+        """
         if self.environment is None:
             return NOTHING
-        page_bytes = self.environment.page_bytes
-        return reached(touched, page_bytes, page_bytes / copies if self.environment.restarts else 0)
+        page_bytes, restarts = self.environment.page_bytes, self.environment.restarts
+        found = reached(touched, page_bytes, page_bytes / max(1, loop_copies) if restarts else 0)
+        copies = self.environment.instructions // instructions
+        is_known = restarts and not loop_copies and found.pages * copies <= DATA_TLB_PAGES
+        return NOTHING if is_known else found
 
     def _with_predicted(self, loads: Iterable[ForwardedLoad], loop_copies: int) -> Iterable[ForwardedLoad]:
         """Return forwarded loads; in a loop with few enough of them, those that are predictable are renamed.

@@ -14,7 +14,8 @@ class Environment:
     """What registers and memory hold in the beginning, and the bytes of the one page to which all addresses lead.
 
     `others` are registers that hold something else. Copies in a row begin `code_offset` bytes after a multiple of 16.
-    If the code `restarts`, all registers hold this again after each iteration. With `zero_vectors`, vector registers
+    If the code `restarts`, all registers hold this again after each iteration, or after `instructions` of copies in a
+    row. With `zero_vectors`, vector registers
     are zero (else nothing is known of them).
     """
 
@@ -23,6 +24,7 @@ class Environment:
     others: Mapping[str, int] = field(default_factory=dict)
     code_offset: int = 0
     restarts: bool = False
+    instructions: int = 1
     zero_vectors: bool = False
 
 
@@ -36,7 +38,7 @@ difference.
 """
 
 
-MEASURED = Environment(0x2324000, 4096, zero_vectors=True)
+MEASURED = Environment(0x2324000, 4096, instructions=400, zero_vectors=True)
 """As this program measures blocks (`runner.own_code.blocks`): all registers hold one value, RSP and RBP too.
 
 Vectors are zero: on a Zen 4, CVTSS2SD XMM1, XMM2 takes half a cycle there, and does not wait for XMM1.

@@ -228,7 +228,7 @@ class _Compiler:
         self.variant, self.values, self.data = variant, values, data
         self.parameters, self.core = machine.parameters, machine.parameters.front
         self.indexed = [index for index, value in values.items() if isinstance(value, MemoryAddress) and value.index]
-        self.behaviour = self._of_operands(behaviour)
+        self.behaviour = self._as_fused(self._of_operands(behaviour))
         core = self.core
         # A µop brings RSP up to date before it
         self.updates = core is not None and core.updates_for_values and reads_stack_pointer(variant, values)
@@ -276,6 +276,21 @@ class _Compiler:
         if behaviour.same_register is not None and (self._is_same_register() or self._has_high_alias()):
             behaviour = behaviour.same_register
         return behaviour.indexed if behaviour.indexed is not None and self.indexed else behaviour
+
+    def _as_fused(self, behaviour: Behaviour) -> Behaviour:
+        """Return a behaviour whose µops are not micro-fused if the core does not fuse them with these operands."""
+        front = self.core.front_end if self.core is not None else None
+        has_immediate = any(o.kind is OperandKind.IMMEDIATE for o in self.variant.operands)
+        if front is None or front.fuses_relative_immediates or not (has_immediate and self._is_relative()):
+            return behaviour
+        more = max(0, sum(1 for uop in behaviour.uops if uop.ports) - behaviour.slots)
+        decoding = behaviour.decoding or usual_decoding(behaviour.slots, front)
+        apart = replace(decoding, decoded=decoding.decoded + more, complex=decoding.complex or more > 0)
+        return replace(behaviour, slots=behaviour.slots + more, decoding=apart)
+
+    def _is_relative(self) -> bool:
+        """Whether memory is addressed relative to RIP."""
+        return any(isinstance(value, MemoryAddress) and value.base == "RIP" for value in self.values.values())
 
     def _is_same_register(self) -> bool:
         """Whether all explicit register operands that are read are one register: two at least, or one and the result.
@@ -360,7 +375,7 @@ class _Compiler:
         RIP-relative; by the general rule it must not write memory, or have memory with an immediate.
         """
         kinds = {o.kind for o in self.variant.operands}
-        relative = any(isinstance(value, MemoryAddress) and value.base == "RIP" for value in self.values.values())
+        relative = self._is_relative()
         writes_memory = any(o.kind is OperandKind.MEMORY and o.written for o in self.variant.operands)
         memory_and_immediate = {OperandKind.MEMORY, OperandKind.IMMEDIATE} <= kinds
         if self.behaviour.fuses_with is not None:

@@ -188,6 +188,10 @@ class MachineModel:
             made.shortest = lambda: shortest().with_parameters(**changes)
         return made
 
+    def called(self, name: str) -> MachineModel:
+        """Return the same machine under another name: a CPU has the model of another one."""
+        return MachineModel(name, self.parameters, self.origin, self.lookup, self.stand_ins)
+
     def with_stand_ins(self, mnemonics: frozenset[str]) -> MachineModel:
         """Return the same machine with stand-ins for more mnemonics."""
         made = MachineModel(self.name, self.parameters, self.origin, self.lookup, self.stand_ins | mnemonics)

@@ -7,6 +7,7 @@ and of manuals that no scheduling model has. All of it is a model; nothing was m
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import lzma
 import re
@@ -36,6 +37,22 @@ def names() -> list[str]:
     folder = resources.files("simulator") / "models"
     found = [entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")]
     return sorted(found, key=lambda name: (CPU_ORDER.index(name) if name in CPU_ORDER else 99, name))
+
+
+def model_for(cpu: str) -> str | None:
+    """Return the name of a CPU's model: its own, or one of a like core (None: there is none)."""
+    name = cpu.upper()
+    if name not in names():
+        with contextlib.suppress(ModelError):
+            name = core_of(name).name
+    name = _stand_ins().get(name, name)
+    return name if name in names() else None
+
+
+def _stand_ins() -> dict[str, str]:
+    """Read `stand_ins.tsv`: for some CPUs the model of a core that is not quite the same."""
+    text = (resources.files("simulator") / "models" / "stand_ins.tsv").read_text(encoding="utf-8")
+    return {cpu: model for cpu, model, _ in (line.split("\t") for line in text.splitlines() if line[0] != "#")}
 
 
 @functools.lru_cache(maxsize=16)

@@ -7,7 +7,9 @@ import pytest
 from analysis.block.code import Block
 from analysis.block.reader import CodeReader
 from analysis.bounds.components import Analyzer, Component, Running
+from analysis.machines import open_machine
 from analysis.prediction import PredictionMode, Tools
+from results.machine.constants import core_of
 from simulator.machines import shipped
 from tests.analysis.machine import shipped_machine
 from xed_convert.assembly.assembler import assemble, shipped_assembler
@@ -105,6 +107,17 @@ def test_uops_count_where_only_the_latency_is_a_placeholder() -> None:
 def test_an_endbr_is_a_nop_on_every_model(architecture: str) -> None:
     (item,) = block("endbr64", architecture).items
     assert (item.known, item.effects.port_masks, item.effects.slots) == (True, (), 1)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "model"),
+    [("KBL", "skylake"), ("BDX", "broadwell"), ("TGL", "icelake-server"), ("RKL", "icelake-server")],
+)
+def test_a_cpu_has_the_model_of_a_like_core_under_its_own_name(cpu: str, model: str) -> None:
+    machine = open_machine(cpu.lower())
+    assert machine.name == cpu
+    assert f"model for {model}," in machine.origin.text
+    assert machine.parameters.front == core_of(cpu)
 
 
 def test_measured_instructions_without_a_latency_are_named_unless_they_have_none() -> None:

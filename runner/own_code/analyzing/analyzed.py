@@ -12,7 +12,7 @@ from analysis.errors import AnalysisError
 from analysis.explanation import SourceLine
 from analysis.function.flow import flow_of
 from analysis.function.loops import predict_loop
-from analysis.machines import known, open_machines
+from analysis.machines import is_known, open_machines
 from analysis.prediction import PredictionMode, Tools
 from runner.host.cpu import choose, read_cpu
 from runner.own_code.reading.listing import list_text
@@ -67,7 +67,7 @@ def this_cpu() -> str:
         name = read_cpu(choose()).architecture
     except UopscopeError:
         return ""
-    return name if name in known() else ""
+    return name if is_known(name) else ""
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ Measurement and prediction are of the same thing:
 - Copies of a block follow each other, so direct jumps are left out: the one at its end, and those that leave a loop, or
   close it, in the middle. They would lead to any place in the copies, or out of them.
 - Registers and memory begin as `runner.own_code.blocks` sets them.
-- In both modes the same copies run again and again, so they come out of the µop cache. The prediction is for a loop of
-  many copies.
+- In both modes the same copies run again and again, so they come out of the µop cache, and the prediction is for a loop
+  of many copies. Not so copies in a row where the µop cache delivers only behind a jump (`UopCache.after_jumps`): these
+  are decoded each time.
 - A measured loop is the difference of two, with few copies and with more. So is the predicted one: a core may learn all
   loads of the smaller one, and not those of the larger one.
 """
@@ -96,7 +97,10 @@ def predict_copies(code: bytes, mode: BlockMode, tools: Tools, how: Predicted = 
     """
     instructions = len(tools.reader.block(code).items)
     if mode is BlockMode.UNROLLED:
-        return float(_each_of(max(1, MORE_INSTRUCTIONS // instructions), code, tools.restarting, how))
+        core = tools.machine.parameters.front
+        is_decoded = core is not None and (core.uop_cache is None or core.uop_cache.after_jumps)
+        copies = 0 if is_decoded else max(1, MORE_INSTRUCTIONS // instructions)
+        return float(_each_of(copies, code, tools.restarting, how))
     few = max(1, LOOP_INSTRUCTIONS // instructions)
     many = few * LOOP_GROWTH
     less, more = (copies * _each_of(copies, code, tools, how) for copies in (few, many))
@@ -104,8 +108,11 @@ def predict_copies(code: bytes, mode: BlockMode, tools: Tools, how: Predicted = 
 
 
 def _each_of(copies: int, code: bytes, tools: Tools, how: Predicted) -> Fraction:
-    """Return the core cycles of each of some copies that run again and again."""
-    bound = tools.predict(code * copies, Running.LOOP).exact_cycles / copies
+    """Return the core cycles of each of some copies that run again and again (0: without end, from the decoders)."""
+    if copies:
+        bound = tools.predict(code * copies, Running.LOOP).exact_cycles / copies
+    else:
+        bound = tools.predict(code, Running.UNROLLED).exact_cycles
     if how is Predicted.BOUNDS:
         return bound
     block = tools.reader.block(code)

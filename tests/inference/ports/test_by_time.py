@@ -442,6 +442,12 @@ def driven(procedure: Procedure[Any], answer: Callable[[Request], Measured]) -> 
         return ended.value
 
 
+@pytest.mark.parametrize("core", [core_of(name).uop_cache for name in core_names()], ids=core_names())
+def test_nops_as_filler_leave_room_in_the_uop_cache_for_other_code(core: UopCache | None) -> None:
+    lines = ceil(core.window_bytes / min(LENGTHS[NOP])) if core else 0
+    assert core is None or lines < core.lines_per_window * core.line_uops
+
+
 def test_filler_has_the_length_that_is_issued_fastest(catalogue: Catalogue) -> None:
     discovery = Discovery(MixFactory(InstructionFactory(catalogue)))
     driven(discovery._find_filler(), Front().measured)
