@@ -131,6 +131,9 @@ class PredictionFacts:
         shares = [item.knowledge.ports for item in alone]
         by_time = [item for item in known if item.knowledge.by_time and item.knowledge.ports is not KnownShare.NONE]
         found = [by_time_text(port_usage(item, self.machine) for item in by_time)] if by_time else []
+        if modelled := [item.knowledge.modelled for item in known if item.knowledge.modelled]:
+            of = "1 instruction" if len(modelled) == 1 else f"{len(modelled)} instructions"
+            found.append(f"the measurements lack the ports of {of}, whose µops and latency are those of {modelled[0]}")
         if KnownShare.SOME in shares:
             found.append(CERTAIN)
         if missing := shares.count(KnownShare.NONE):

@@ -1,7 +1,9 @@
 """The machine that code is analyzed on: from a file of measurements, from shipped measurements, or a shipped model.
 
 Without a file, shipped measurements of a CPU of that name come first, then a model of LLVM's (`simulator/models/`), then
-the model of a CPU with the same core.
+the model of a CPU with a like core. Where measurements by time alone lack ports of an instruction, the model stands in,
+too (`with_model`).
+
 LLVM's models lack the front end, micro-fusion, the stack engine and store forwarding. The constants of the core and
 the usual rules of decoding stand in (`completed`). Their placeholders are left out.
 """
@@ -9,15 +11,18 @@ the usual rules of decoding stand in (`completed`). Their placeholders are left 
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from analysis.errors import AnalysisError
 from results.machine.build import fused_uops
 from results.machine.constants import core_of
 from results.machine.file import read_machine, read_machines
-from results.machine.graph import Endpoint, Uop, UopKind
+from results.machine.graph import Endpoint, KnownShare, Uop, UopKind
 from results.machine.kept import kept_register
-from results.model import LatencyPart
+from results.machine.occupied import is_beyond
+from results.model import LatencyPart, is_by_time
+from results.ports import throughput_of
 from results.shipped import shipped_campaigns, shipped_database
 from simulator.machines import shipped
 from simulator.machines.machine import MachineModel
@@ -28,9 +33,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from results.machine.constants import CoreConstants
+    from results.machine.file import MachineFile
     from results.machine.graph import Behaviour
     from xed_convert.model import InstructionVariant
 
+
+CLOCK = "tsc"
+"""The backend that sees no port counters."""
 
 UNTRACKED = frozenset({"ENDBR32", "ENDBR64"})
 """Mnemonics that do nothing where indirect branches are not tracked (Intel SDM volume 2A, ENDBR64)."""
@@ -52,8 +61,46 @@ def open_machines(names: Sequence[str], data: Path | None = None) -> list[Machin
     if data is None:
         machines = [_shipped(name) for name in names]
     else:
-        machines = [machine_of(one) for one in read_machines(data, names)]
+        machines = [_measured(one) for one in read_machines(data, names)]
     return [one.with_stand_ins(UNTRACKED) for one in machines]
+
+
+def model_of(name: str) -> MachineModel | None:
+    """Return the shipped model for a CPU, completed, under the name of that CPU (None: there is none)."""
+    model = shipped.model_for(name)
+    if model is None:
+        return None
+    return completed(shipped.load_machine(model, placeholders=False), core_of(name)).called(name)
+
+
+def _measured(file: MachineFile) -> MachineModel:
+    """Return the machine of a file; where it was measured by time alone, with ports of the CPU's model."""
+    machine = machine_of(file)
+    model = model_of(file.architecture) if any(one.backend == CLOCK for one in file.provenances) else None
+    has_names = not any(map(is_by_time, file.core.ports.resources))
+    return with_model(machine, model) if model is not None and has_names else machine
+
+
+def with_model(measured: MachineModel, model: MachineModel) -> MachineModel:
+    """Return a machine that takes a model's word for instructions of which measurements lack some ports.
+
+    Not where the model's ports do not explain the measured throughput. The ports of both have the same names.
+    """
+    width = measured.parameters.issue_width
+
+    def lookup(variant: InstructionVariant) -> Behaviour | None:
+        own = measured.behaviour(variant)
+        if own is None or own.knowledge.ports is KnownShare.ALL:
+            return own
+        other = model.behaviour(variant)
+        if other is None or is_beyond(own.occupies, max(throughput_of(other.port_usage), Fraction(other.slots, width))):
+            return own
+        return replace(other, knowledge=replace(other.knowledge, modelled=model.origin.text))
+
+    made = MachineModel(measured.name, measured.parameters, measured.origin, lookup, measured.stand_ins)
+    if (shortest := measured.shortest) is not None:
+        made.shortest = lambda: with_model(shortest(), model)
+    return made
 
 
 def _shipped(architecture: str) -> MachineModel:
@@ -62,10 +109,10 @@ def _shipped(architecture: str) -> MachineModel:
     if not name:
         raise AnalysisError("no CPU is named", hint=f"--arch NAME: {', '.join(known())}; or --data FILE")
     if name in measured:
-        return machine_of(read_machine(shipped_database(), name))
-    model = shipped.model_for(name)
+        return _measured(read_machine(shipped_database(), name))
+    model = model_of(name)
     if model is not None:
-        return completed(shipped.load_machine(model, placeholders=False), core_of(name)).called(name)
+        return model
     raise AnalysisError(
         f"nothing is shipped about a CPU {architecture!r}",
         hint=f"--arch: {', '.join(known())}; or --data FILE, an instructions.xml or a campaign",

@@ -108,10 +108,14 @@ def decoders_bound(items: Sequence[Fetched], front: FrontEnd, microcode: Microco
 
 
 def cache_bound(block: Block, items: Sequence[Fetched], core: CoreConstants) -> Fraction:
-    """Return cycles per iteration for the items of a loop that the µop cache holds; short loops take whole cycles."""
+    """Return cycles per iteration for the items of a loop that the µop cache holds; short loops take whole cycles.
+
+    It delivers one instruction with wide constants per cycle.
+    """
     if core.uop_cache is None:
         return Fraction(0)
     cycles = Fraction(sum(item.decoding.decoded for item in items), core.uop_cache.width)
+    cycles = max(cycles, Fraction(sum(item.wide for item in items)))
     if core.microcode is not None:
         for item in items:
             if item.decoding.microcoded:

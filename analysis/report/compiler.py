@@ -90,7 +90,8 @@ def _ports(facts: PredictionFacts, position: int) -> str:
     text = facts.ports_text(position)
     if text in _IN_WORDS:
         return _IN_WORDS[text]
-    return text + (" by time alone" if facts.bounds.block.items[position].knowledge.by_time else "")
+    knowledge = facts.bounds.block.items[position].knowledge
+    return text + (" in a model" if knowledge.modelled else " by time alone" if knowledge.by_time else "")
 
 
 _IN_WORDS = {"-": "no port", UNKNOWN: "ports not known"}

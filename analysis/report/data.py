@@ -118,6 +118,7 @@ def _instruction(facts: PredictionFacts, position: int) -> dict[str, Any]:
         "ports": str(port_usage(item, facts.machine)),
         "ports_known": item.knowledge.ports.value,
         "ports_by_time": item.knowledge.by_time and item.knowledge.ports is not KnownShare.NONE,
+        "modelled": bool(item.knowledge.modelled),
         "port_loads": _load(facts.loads.best_of[position]),
         "even_port_loads": _load(facts.loads.even_of[position]),
         "latencies": latencies(item),

@@ -309,6 +309,9 @@ class UopCache:
     each time. Without `jump_at_end`, a jump that crosses or touches the end of 32 bytes has the same effect (JCC
     erratum). With `whole_pairs`, both halves of 64 bytes have to fit. With `after_jumps`, the cache delivers only behind
     a taken jump: code that is decoded goes on to be decoded until the next one.
+
+    A µop has `constant_bits` for displacement and immediate (0: not known). Each takes 16 bits if it fits, else 32, and
+    an address relative to RIP 32. An instruction that needs more has an entry more. One such is delivered per cycle.
     """
 
     width: int
@@ -320,6 +323,7 @@ class UopCache:
     whole_pairs: bool
     source: str
     after_jumps: bool = False
+    constant_bits: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,13 +101,15 @@ class KnownShare(StrEnum):
 class Knowledge:
     """What a machine's data say of a variant: anything at all, ports of how many µops, a latency.
 
-    `by_time` says that the ports were inferred by time alone.
+    `by_time` says that the ports were inferred by time alone. If measurements lack the ports, µops and latency may be
+    those of a model: `modelled` says which one.
     """
 
     anything: bool = True
     ports: KnownShare = KnownShare.ALL
     by_time: bool = False
     latency: bool = True
+    modelled: str = ""
 
 
 ALL_KNOWN = Knowledge()

@@ -57,8 +57,12 @@ def occupied_cycles(
         Fraction(facts.divider_cycles),
         _carried(variant, facts, measured),
     )
-    beyond = measured >= 1 and (measured >= explained * UNEXPLAINED or measured >= explained + 1)
-    return measured if beyond else Fraction(0)
+    return measured if is_beyond(measured, explained) else Fraction(0)
+
+
+def is_beyond(measured: Fraction, explained: Fraction) -> bool:
+    """Whether a throughput in core cycles has another cause than what explains so many."""
+    return measured >= 1 and (measured >= explained * UNEXPLAINED or measured >= explained + 1)
 
 
 def _carried(variant: InstructionVariant, facts: VariantFacts, measured: Fraction) -> Fraction:

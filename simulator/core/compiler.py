@@ -56,6 +56,10 @@ Location = str | tuple[str, str, int, int]
 DATA_PATHS = {UopKind.LOAD: "data path of loads", UopKind.STORE_DATA: "data path of stores"}
 """What reports call the units that wide loads and stores occupy."""
 
+CONSTANT_BITS, MOST_CONSTANT_BITS = (16, 32), 64
+"""Bits that the µop cache of Intel's cores has for a constant. A Cascade Lake takes half a cycle for TEST [RSP+12], 0x800,
+and one for TEST [RSP+12], 0xFF00, which does not fit in 16 bits with a sign."""
+
 TICKS = 60
 """Parts of a cycle in which the time of a unit is counted: all fractions down to sixths, and tenths, are whole."""
 
@@ -407,7 +411,19 @@ class _Compiler:
             is_jump=jump,
             jumps_bytes=self._jumped() if jump else None,
             opcode_offsets=(opcode,),
+            wide=self._has_wide_constants(),
         )
+
+    def _has_wide_constants(self) -> bool:
+        """Whether displacement and immediate are more than one µop has room for in the µop cache.
+
+        Of µops that are not micro-fused, one has the displacement and another one the immediate.
+        """
+        cache = self.core.uop_cache if self.core is not None else None
+        if cache is None or self._is_relative():
+            return False
+        bits = sum(_constant_bits(o, self.values.get(o.index)) for o in self.variant.operands)
+        return 0 < cache.constant_bits < bits
 
     def _jumped(self) -> int | None:
         """Return how far it jumps if that is taken: a conditional jump is if it leads back, since it ends a loop."""
@@ -417,6 +433,20 @@ class _Compiler:
                 taken = self.variant.category != "COND_BR" or (isinstance(distance, int) and distance < 0)
                 return distance if taken and isinstance(distance, int) else None
         return None
+
+
+def _constant_bits(operand: Operand, value: OperandValue | None) -> int:
+    """Return how many bits the µop cache needs for an immediate, or for the displacement of an address."""
+    if isinstance(value, MemoryAddress) and operand.kind is OperandKind.MEMORY:
+        return _signed_bits(value.displacement) if value.displacement else 0
+    if not isinstance(value, int) or operand.kind is not OperandKind.IMMEDIATE:
+        return 0
+    is_negative = operand.width_bits and value >> (operand.width_bits - 1) == 1
+    return _signed_bits(value - (1 << operand.width_bits) if is_negative else value)
+
+
+def _signed_bits(number: int) -> int:
+    return next((bits for bits in CONSTANT_BITS if -(1 << (bits - 1)) <= number < 1 << (bits - 1)), MOST_CONSTANT_BITS)
 
 
 def _hurried(uop: Uop) -> Uop:

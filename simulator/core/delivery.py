@@ -58,7 +58,7 @@ MOST_DECODED = 4
 
 CLUSTER = (
     *("predecode_cycle", "predecoded", "block_cycles", "hidden"),
-    *("cycle", "used", "windows", "decoder", "decoders_end", "queue", "uop_queue"),
+    *("cycle", "used", "windows", "wide", "decoder", "decoders_end", "queue", "uop_queue"),
 )
 """The attributes of `Delivery` that each cluster has of its own."""
 
@@ -77,7 +77,8 @@ class Fetched:
 
     `sizes_bytes` are those of the one or two instructions, `opcode_offsets` are where their opcodes begin.
     `jumps_bytes` is the distance of a taken jump from its end (None: no jump is taken). `fusible` says that it could
-    fuse with a jump, `length_changing` that the first instruction has a length-changing prefix.
+    fuse with a jump, `length_changing` that the first instruction has a length-changing prefix, `wide` that its constants
+    need an entry more of the µop cache.
     """
 
     sizes_bytes: tuple[int, ...]
@@ -87,6 +88,7 @@ class Fetched:
     is_jump: bool = False
     jumps_bytes: int | None = None
     opcode_offsets: tuple[int, ...] = (0,)
+    wide: bool = False
     size_bytes: int = field(init=False)
     uops: int = field(init=False)
 
@@ -219,10 +221,10 @@ def _lines(window: Sequence[Fetched], cache: UopCache) -> int:
     for item in window:
         if item.decoding.microcoded:
             lines, used = lines + 1, cache.line_uops
-        elif used + item.uops > cache.line_uops:
-            lines, used = lines + 1, item.uops
+        elif used + item.uops + item.wide > cache.line_uops:
+            lines, used = lines + 1, item.uops + item.wide
         else:
-            used += item.uops
+            used += item.uops + item.wide
     return lines
 
 
@@ -269,6 +271,7 @@ class Delivery:
         "stretched",
         "uop_queue",
         "used",
+        "wide",
         "windows",
     )
 
@@ -292,6 +295,7 @@ class Delivery:
         self.block_cycles = 1  # of the predecoder's block, without those for prefixes
         self.hidden = 0  # cycles for prefixes that the block before still hides
         self.cycle, self.used, self.windows = 0, 0, 0  # of the stage that delivers
+        self.wide = False  # whether it has delivered a wide instruction in this cycle
         self.decoder, self.decoders_end = 0, 0  # the next decoder, and the first that takes nothing in this cycle
         self.queue = deque([0] * self.front.instruction_queue, self.front.instruction_queue)
         self.uop_queue = deque([0] * self.front.uop_queue, self.front.uop_queue)
@@ -346,7 +350,7 @@ class Delivery:
         return (
             (self.address % around, self.before, self.position, self.iteration),
             (cycle - now, predecode - cycle, self.predecoded, self.block_cycles, self.hidden),
-            (self.used, self.decoder, self.decoders_end, self.windows),
+            (self.used, self.decoder, self.decoders_end, self.windows, self.wide),
             self.pending,
             tuple([one - predecode if one > predecode else 0 for one in self.queue]),
             tuple([one - cycle if one > cycle else 0 for one in self.uop_queue]),
@@ -401,7 +405,7 @@ class Delivery:
 
     def _next_cycle(self, cycle: int) -> None:
         """Let the delivering stage begin a cycle."""
-        self.cycle, self.used, self.windows = cycle, 0, 0
+        self.cycle, self.used, self.windows, self.wide = cycle, 0, 0, False
         self.decoder, self.decoders_end = 0, self.front.decoders
 
     def _from_cache(self, item: Fetched) -> int:
@@ -412,6 +416,10 @@ class Delivery:
             if self.windows > WINDOWS_PER_CYCLE:
                 self._next_cycle(self.cycle + 1)
                 self.windows = 1
+        if item.wide and self.wide:
+            self._next_cycle(self.cycle + 1)
+            self.windows = 1
+        self.wide |= item.wide
         self.used += item.decoding.decoded
         while self.used > self.cache.width:
             left = self.used - self.cache.width

@@ -54,7 +54,7 @@ def test_a_value_goes_through_memory_in_the_cycles_of_the_core(architecture: str
     assert core is not None
     around = block("mov rax, [rdi]; mov [rdi], rax", architecture)
     found = Analyzer(machine).bounds(around, Running.UNROLLED)
-    assert found.cycles_of[Component.DEPENDENCIES] == max(core.memory.forwarding, core.memory.load_latency[0])
+    assert found.cycles_of[Component.DEPENDENCIES] == core.memory.forwarding
 
 
 @pytest.mark.parametrize(

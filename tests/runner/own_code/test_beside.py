@@ -184,6 +184,31 @@ def test_chains_of_loads_wait_for_the_load_queue_of_a_zen_3(loads: int, expected
 
 
 @pytest.mark.parametrize(
+    ("text", "in_a_row", "in_a_loop"),
+    [
+        ("cmp r14, 0x9fffff", 0.44, 0.25),  # copies in a row are decoded, 16 bytes per cycle
+        ("cmp dx, 0x9e", 3.31, None),  # with a length-changing prefix
+        ("cmp qword ptr [rsp+0x68], 0; lea rsi, [rip+0x4cbc8]", 1.06, 1.00),  # such an LEA needs port 1
+        ("cmp dword ptr [rip+0x99000], 2", 1.00, 0.52),  # not micro-fused: the first decoder takes two µops
+        ("test dword ptr [rsp+0xc], 0x800", 0.50, 0.50),
+        ("test dword ptr [rsi+0xc], 0xff00", 0.50, 1.02),  # with more than 32 bits of constants
+        ("movsxd rdx, eax; cmp byte ptr [rdx+0x1b10920], 0", 0.60, 1.04),
+        ("movabs rdx, 0x4000000000008; test rax, rdx", 0.81, 1.04),
+        ("mov rdi, [rsp+0x18]; mov esi, 0xffffffff", 0.62, 0.50),
+        ("mov eax, [rbx+0xc]; sub eax, 1; mov [rbx+0xc], eax; test eax, eax", 5.05, 4.98),  # stored data come early
+        ("add rsp, 0x100; pop rbx", 2.00, None),  # pages that are known already
+    ],
+)
+def test_blocks_take_as_long_as_measured_on_a_cascade_lake(
+    text: str, in_a_row: float, in_a_loop: float | None
+) -> None:
+    tools, code = measured("SKX"), assemble(text)
+    assert predict_copies(code, BlockMode.UNROLLED, tools) == pytest.approx(in_a_row, rel=0.06)
+    if in_a_loop is not None:
+        assert predict_copies(code, BlockMode.LOOP, tools) == pytest.approx(in_a_loop, rel=0.06)
+
+
+@pytest.mark.parametrize(
     ("text", "expected", "off"),
     [
         ("cvtss2sd xmm1, xmm2", 0.5, 0.05),
