@@ -1,7 +1,7 @@
 """The machine that code is analyzed on: from a file of measurements, from shipped measurements, or a shipped model.
 
-Without a file, shipped measurements of a CPU of that name come first, then a model of LLVM's (`simulator/models/`), then
-the model of a CPU with a like core. Where measurements by time alone lack ports of an instruction, the model stands in,
+Without a file, shipped measurements of a CPU of that name come first. Next is its model (`simulator/models/`, LLVM's),
+or that of a CPU with a like core. Where measurements by time alone lack ports of an instruction, the model stands in,
 too (`with_model`).
 
 LLVM's models lack the front end, micro-fusion, the stack engine and store forwarding. The constants of the core and
@@ -18,7 +18,7 @@ from analysis.errors import AnalysisError
 from results.machine.build import fused_uops
 from results.machine.constants import core_of
 from results.machine.file import read_machine, read_machines
-from results.machine.graph import Endpoint, KnownShare, Uop, UopKind
+from results.machine.graph import Endpoint, KnownShare, Uop, UopKind, uses_vectors
 from results.machine.kept import kept_register
 from results.machine.occupied import is_beyond
 from results.model import LatencyPart, is_by_time
@@ -129,35 +129,42 @@ def completed(machine: MachineModel, core: CoreConstants) -> MachineModel:
       tracker).
     - Store forwarding takes as long as the core's constants say. The model's latency of a store does not count: LLVM
       uses it for nothing else, so it may be anything. Where the core renames loads, the time between store and load is
-      apart from both (`memory_apart`). So it is where a load gets stored data sooner than the cache's.
+      apart from both (`memory_apart`). So it is where a load of a general-purpose register gets stored data sooner than
+      those of the cache.
     - A result in a part of a vector register waits for the rest of it (`kept_register`).
     """
     forwarding, loaded = core.memory.forwarding, core.memory.load_latency[0]
     renames, is_early = core.memory_renaming is not None, forwarding < loaded
-    apart = renames or is_early
-    stored = 0 if renames else forwarding if is_early else forwarding - loaded
+    stored = 0 if renames or is_early else forwarding - loaded
 
     def changed_uop(uop: Uop, moved: frozenset[int]) -> Uop:
         if uop.kind is UopKind.STORE_DATA:
             return replace(uop, latency=stored)
         return replace(uop, ports=frozenset(), latency=0) if _only_moves(uop, moved) else uop
 
-    def changed(behaviour: Behaviour, moved: frozenset[int]) -> Behaviour:
+    def with_loads(uops: tuple[Uop, ...], *, of_vectors: bool) -> tuple[Uop, ...]:
+        if renames:
+            return memory_apart(uops)
+        return memory_apart(uops, forwarding) if is_early and not of_vectors else uops
+
+    def changed(behaviour: Behaviour, moved: frozenset[int], *, of_vectors: bool) -> Behaviour:
         single = sum(1 for uop in behaviour.uops if uop.ports)
         same = behaviour.same_register
         uops = tuple(changed_uop(uop, moved) for uop in behaviour.uops)
-        uops = memory_apart(uops) if apart else uops
+        uops = with_loads(uops, of_vectors=of_vectors)
         return replace(
             behaviour,
             uops=uops,
             slots=max(1, max(0, behaviour.slots - single) + fused_uops(uops)),
-            same_register=changed(same, moved) if same is not None else None,
+            same_register=changed(same, moved, of_vectors=of_vectors) if same is not None else None,
         )
 
     def lookup(variant: InstructionVariant) -> Behaviour | None:
         behaviour = machine.behaviour(variant)
         moved = frozenset(o.index for o in variant.operands if o.suppressed and o.registers == ("RSP",))
-        return with_kept_register(variant, changed(behaviour, moved)) if behaviour is not None else None
+        if behaviour is None:
+            return None
+        return with_kept_register(variant, changed(behaviour, moved, of_vectors=uses_vectors(variant)))
 
     parameters = replace(machine.parameters, front=core)
     return MachineModel(machine.name, parameters, machine.origin, lookup, machine.stand_ins)
@@ -176,8 +183,11 @@ def with_kept_register(variant: InstructionVariant, behaviour: Behaviour) -> Beh
     return replace(behaviour, uops=uops)
 
 
-def memory_apart(uops: Sequence[Uop]) -> tuple[Uop, ...]:
-    """Return µops with each load in two: the access, which waits for the address, and the value, which does not."""
+def memory_apart(uops: Sequence[Uop], cycles: int = 0) -> tuple[Uop, ...]:
+    """Return µops with each load in two: the access, which waits for the address, and the value, which does not.
+
+    The value is there so many `cycles` after it was stored.
+    """
     found: list[Uop] = []
     places: dict[int, tuple[int, ...]] = {}  # by position before: the µops that stand for it now
     for number, uop in enumerate(uops):
@@ -189,7 +199,7 @@ def memory_apart(uops: Sequence[Uop]) -> tuple[Uop, ...]:
         found.append(replace(uop, inputs=(*others, *results)))
         if is_apart:
             places[number] = (len(found) - 1, len(found))
-            found.append(Uop(frozenset(), 0, loaded, uop.outputs))
+            found.append(Uop(frozenset(), cycles, loaded, uop.outputs))
     return tuple(found)
 
 

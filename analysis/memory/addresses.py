@@ -34,7 +34,7 @@ ITERATIONS = 4
 """Iterations that are followed. By then a load reads from the same store each time, unless addresses wrap around."""
 
 DATA_TLB_PAGES = 64
-"""Pages that the first-level TLB of data holds (Intel's Optimization Reference Manual, chapter 2: Haswell to Ice Lake)."""
+"""Pages that the first-level TLB of data holds (Intel's Optimization Reference Manual, chapter 2, since Haswell)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,13 +61,14 @@ class EntryRule:
 class Extent:
     """How much of the instruction set a file has results of; filled while its entries are checked.
 
-    `results`: the number of variants by architecture. `with_ports`: architectures with a port usage. `anchors`: whether
-    the anchor has one, by architecture, where it was measured at all.
+    `results`: the number of variants by architecture. `with_ports`: architectures with a port usage, `counted`: with
+    one that was counted. `anchors`: whether the anchor has one, by architecture, where it was measured at all.
     """
 
     variants: int = 0
     results: Counter[str] = field(default_factory=Counter)
     with_ports: set[str] = field(default_factory=set)
+    counted: set[str] = field(default_factory=set)
     anchors: dict[str, bool] = field(default_factory=dict)
 
     def note(self, entry: Entry) -> None:
@@ -75,21 +76,27 @@ class Extent:
         self.variants += 1
         self.results.update(entry.results.keys())
         for name, result in entry.results.items():
-            has_ports = "ports" in (result.measurement or {})
+            values = result.measurement or {}
+            has_ports = "ports" in values
             if has_ports:
                 self.with_ports.add(name)
+            if has_ports and "ports_by_time" not in values:
+                self.counted.add(name)
             if entry.variant.iform == ANCHOR_IFORM:
                 self.anchors[name] = self.anchors.get(name, False) or has_ports
 
     @property
     def without_anchor(self) -> list[str]:
-        """The architectures with port usages in which the anchor was not measured: they are a part."""
-        return sorted(self.with_ports - self.anchors.keys())
+        """The architectures with port usages in which the anchor has none, but those that contradict themselves.
+
+        They are a part, or time alone does not tell the anchor's ports: there are as many as issue slots.
+        """
+        return sorted(name for name in self.with_ports - {*self.contradictory} if not self.anchors.get(name))
 
     @property
     def contradictory(self) -> list[str]:
-        """The architectures with port usages in which the anchor was measured, but has none."""
-        return sorted(name for name in self.with_ports & self.anchors.keys() if not self.anchors[name])
+        """The architectures with counted ports in which the anchor was measured, but has none."""
+        return sorted(name for name in self.counted & self.anchors.keys() if not self.anchors[name])
 
 
 def check_entries(entries: Iterable[Entry], extent: Extent | None = None) -> Iterator[Violation]:

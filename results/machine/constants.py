@@ -277,8 +277,8 @@ class FrontEnd:
     nothing else is known of an instruction, it is simple with up to `simple_uops` µops in the fused domain. With
     `fusible_last` an instruction that could fuse with a jump may be taken by the last decoder. POP RSP and POP R12 need
     the first decoder; with `pop_ends_group` no other one decodes anything in that cycle. An instruction is decoded at
-    the earliest `decode_delay` cycles after it is predecoded. Without `fuses_relative_immediates` no µops are micro-fused
-    of an instruction with an immediate and an address relative to RIP.
+    the earliest `decode_delay` cycles after it is predecoded. Without `fuses_relative_immediates` no µops of an
+    instruction with an immediate and an address relative to RIP are micro-fused.
 
     There can be several `clusters` of all this, each with queues of its own. A taken jump hands the code behind it to
     the next one, and so does every `stretch` instructions without a taken jump.
@@ -307,8 +307,8 @@ class UopCache:
 
     A window of code has up to `lines_per_window` lines of `line_uops` µops; a window that needs more is decoded anew
     each time. Without `jump_at_end`, a jump that crosses or touches the end of 32 bytes has the same effect (JCC
-    erratum). With `whole_pairs`, both halves of 64 bytes have to fit. With `after_jumps`, the cache delivers only behind
-    a taken jump: code that is decoded goes on to be decoded until the next one.
+    erratum). With `whole_pairs`, both halves of 64 bytes have to fit. With `after_jumps`, the cache delivers only
+    behind a taken jump: code that is decoded goes on to be decoded until the next one.
 
     A µop has `constant_bits` for displacement and immediate (0: not known). Each takes 16 bits if it fits, else 32, and
     an address relative to RIP 32. An instruction that needs more has an entry more. One such is delivered per cycle.

@@ -52,7 +52,7 @@ def memory(
         typer.Option(
             "--from",
             metavar="FILE",
-            help="Measure nothing: show a file of --json, or what is shipped: ICX, ZEN3, ZEN4.",
+            help="Measure nothing: show a file of --json, or what is shipped: CLX, ICX, ZEN3, ZEN4.",
         ),
     ] = None,
     json_file: Annotated[

@@ -57,8 +57,8 @@ DATA_PATHS = {UopKind.LOAD: "data path of loads", UopKind.STORE_DATA: "data path
 """What reports call the units that wide loads and stores occupy."""
 
 CONSTANT_BITS, MOST_CONSTANT_BITS = (16, 32), 64
-"""Bits that the µop cache of Intel's cores has for a constant. A Cascade Lake takes half a cycle for TEST [RSP+12], 0x800,
-and one for TEST [RSP+12], 0xFF00, which does not fit in 16 bits with a sign."""
+"""Bits that the µop cache of Intel's cores has for a constant. A Cascade Lake takes half a cycle for
+TEST [RSP+12], 0x800. It takes a whole one for TEST [RSP+12], 0xFF00, which does not fit in 16 bits with a sign."""
 
 TICKS = 60
 """Parts of a cycle in which the time of a unit is counted: all fractions down to sixths, and tenths, are whole."""
@@ -441,8 +441,8 @@ def _constant_bits(operand: Operand, value: OperandValue | None) -> int:
         return _signed_bits(value.displacement) if value.displacement else 0
     if not isinstance(value, int) or operand.kind is not OperandKind.IMMEDIATE:
         return 0
-    is_negative = operand.width_bits and value >> (operand.width_bits - 1) == 1
-    return _signed_bits(value - (1 << operand.width_bits) if is_negative else value)
+    width = operand.width_bits or MOST_CONSTANT_BITS
+    return _signed_bits(value - (1 << width) if value >> (width - 1) == 1 else value)
 
 
 def _signed_bits(number: int) -> int:

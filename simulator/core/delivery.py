@@ -77,8 +77,8 @@ class Fetched:
 
     `sizes_bytes` are those of the one or two instructions, `opcode_offsets` are where their opcodes begin.
     `jumps_bytes` is the distance of a taken jump from its end (None: no jump is taken). `fusible` says that it could
-    fuse with a jump, `length_changing` that the first instruction has a length-changing prefix, `wide` that its constants
-    need an entry more of the µop cache.
+    fuse with a jump, `length_changing` that the first instruction has a length-changing prefix. `wide` says that its
+    constants need an entry more of the µop cache.
     """
 
     sizes_bytes: tuple[int, ...]

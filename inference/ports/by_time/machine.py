@@ -56,9 +56,9 @@ if TYPE_CHECKING:
 LENGTHS = {MOVE: range(3, 9), NOP: range(3, 9)}
 """Bytes of filler that are tried. A move has three, and no front end delivers longer lines than these faster.
 
-The µop caches of Intel's cores do not hold code with more than 18 µops in 32 bytes (Skylake; section on the decoded ICache
-in Intel's Optimization Reference Manual). Where decoders deliver such code, an instruction of two µops is the first of a
-group, so that it seems to have a slot more. So NOPs have no less than three bytes.
+The µop caches of Intel's cores up to Cascade Lake do not hold code with more than 18 µops in 32 bytes (Intel's
+Optimization Reference Manual, section on the decoded ICache). Where decoders deliver such code, an instruction of two
+µops is the first of a group, so that it seems to have a slot more. So NOPs have no less than three bytes.
 """
 
 FASTER = Fraction(102, 100)

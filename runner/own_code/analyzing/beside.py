@@ -5,9 +5,9 @@ Measurement and prediction are of the same thing:
 - Copies of a block follow each other, so direct jumps are left out: the one at its end, and those that leave a loop, or
   close it, in the middle. They would lead to any place in the copies, or out of them.
 - Registers and memory begin as `runner.own_code.blocks` sets them.
-- In both modes the same copies run again and again, so they come out of the µop cache, and the prediction is for a loop
-  of many copies. Not so copies in a row where the µop cache delivers only behind a jump (`UopCache.after_jumps`): these
-  are decoded each time.
+- In both modes the same copies run again and again, so they come out of the µop cache. The prediction is for a loop of
+  many copies. Where the µop cache delivers only behind a jump (`UopCache.after_jumps`), copies in a row are decoded
+  each time.
 - A measured loop is the difference of two, with few copies and with more. So is the predicted one: a core may learn all
   loads of the smaller one, and not those of the larger one.
 """

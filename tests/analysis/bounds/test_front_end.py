@@ -70,10 +70,14 @@ def test_a_loop_that_fits_comes_out_of_the_loop_buffer_in_whole_cycles() -> None
     assert Component.PREDECODER not in found.cycles_of
 
 
-def test_a_loop_that_is_too_long_for_it_comes_out_of_the_uop_cache() -> None:
-    body = "; ".join(["mov rax, 0x1122334455667788"] * 60)
+@pytest.mark.parametrize(
+    ("line", "cycles"),
+    [("nop word ptr cs:[rax+rax+0x11223344]", Fraction(61, 4)), ("mov rax, 0x1122334455667788", Fraction(60))],
+)
+def test_a_loop_that_is_too_long_for_it_comes_out_of_the_uop_cache(line: str, cycles: Fraction) -> None:
+    body = "; ".join([line] * 60)
     found = bounds(f"again: {body}; dec rdi; jnz again")
-    assert found.cycles_of[Component.UOP_CACHE] == Fraction(61, 4)
+    assert found.cycles_of[Component.UOP_CACHE] == cycles
 
 
 def test_a_loop_that_does_not_fit_into_the_cache_is_decoded_anew() -> None:

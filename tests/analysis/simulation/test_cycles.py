@@ -219,7 +219,10 @@ def test_no_simulation_is_faster_than_the_bound_of_the_ports() -> None:
         # 10 bytes each: two in 16 bytes are no whole number, so that the predecoder takes 16 bytes per cycle
         ("mov rax, 0x1122334455667788", 1000, Fraction(10004, 16)),
         # The µop cache holds 256 windows of 32 bytes
-        ("mov rax, 0x1122334455667788", 700, Fraction(701, 4)),
+        ("nop word ptr cs:[rax+rax+0x11223344]", 700, Fraction(701, 4)),
+        # Constants of 64 bits take two of six entries of a line, and one such instruction is delivered per cycle
+        ("mov rax, 0x1122334455667788", 700, Fraction(7004, 16)),
+        ("mov rax, 0x1122334455667788", 400, Fraction(401)),
     ],
 )
 def test_a_loop_is_decoded_anew_if_the_uop_cache_cannot_hold_it(text: str, count: int, cycles: Fraction) -> None:
@@ -230,7 +233,7 @@ def test_a_loop_is_decoded_anew_if_the_uop_cache_cannot_hold_it(text: str, count
 
 def test_a_bound_of_code_that_is_partly_decoded_adds_up_both_parts() -> None:
     """A window of 32 bytes with more µops than its lines hold is decoded, the others come out of the µop cache."""
-    text = "; ".join(["mov rax, 0x1122334455667788"] * 200 + ["nop"] * 40)
+    text = "; ".join(["nop word ptr cs:[rax+rax+0x11223344]"] * 200 + ["nop"] * 40)
     found = study(f"again: {text}; dec rdi; jne again", Running.LOOP)
     assert found.cycles >= max(found.bounds.cycles_of.values()) * Fraction(99, 100)
     assert found.bounds.cycles_of[Component.PREDECODER] < Fraction(2042, 16)

@@ -200,6 +200,11 @@ def test_the_anchor_of_uica_has_ports_if_it_was_measured_and_others_have_them() 
     without = replace(GOOD, measurement={"TP_unrolled": "0.50"})
     found = list(rules.check_entries([entry(), Entry(anchor, {"SKL": without})]))
     assert [(one.rule, one.architecture) for one in found] == [("anchor", "SKL")]
+    by_time = replace(GOOD, measurement={**(GOOD.measurement or {}), "ports_by_time": "1"})
+    extent = rules.Extent()
+    timed = entry(by_time), Entry(anchor, {"SKL": without})
+    assert [one.rule for one in rules.check_entries(timed, extent) if one.rule == "anchor"] == []
+    assert extent.without_anchor == ["SKL"]
     extent = rules.Extent()
     assert list(rules.check_entries([entry(), Entry(anchor, {"SKL": GOOD})], extent)) == []
     assert extent.without_anchor == []

@@ -133,7 +133,7 @@ def test_port_usages_are_of_the_known_form_and_never_empty(skx: Tree, clock: Tre
     for measurement in by_time:
         architecture = measurement.getparent()
         assert architecture is not None
-        ports = r"p[0-9AB]+" if architecture.get("name") == "EMR" else r"(r|FP)[0-9A]+"
+        ports = r"p[0-9AB]+" if architecture.get("name") in ("CLX", "EMR") else r"(r|FP)[0-9A]+"
         assert re.fullmatch(rf"[1-9]\d*\*{ports}(\+[1-9]\d*\*{ports})*", measurement.get("ports", ""))
         assert measurement.get("ports_by_time") == "1"
 

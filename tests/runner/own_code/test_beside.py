@@ -199,9 +199,7 @@ def test_chains_of_loads_wait_for_the_load_queue_of_a_zen_3(loads: int, expected
         ("add rsp, 0x100; pop rbx", 2.00, None),  # pages that are known already
     ],
 )
-def test_blocks_take_as_long_as_measured_on_a_cascade_lake(
-    text: str, in_a_row: float, in_a_loop: float | None
-) -> None:
+def test_blocks_take_as_long_as_measured_on_a_cascade_lake(text: str, in_a_row: float, in_a_loop: float | None) -> None:
     tools, code = measured("SKX"), assemble(text)
     assert predict_copies(code, BlockMode.UNROLLED, tools) == pytest.approx(in_a_row, rel=0.06)
     if in_a_loop is not None:
