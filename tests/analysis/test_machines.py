@@ -120,6 +120,34 @@ def test_a_cpu_has_the_model_of_a_like_core_under_its_own_name(cpu: str, model: 
     assert machine.parameters.front == core_of(cpu)
 
 
+def test_a_model_stands_in_where_time_shows_no_ports_and_explains_the_throughput() -> None:
+    code = assemble("mov [rdi], rax; imul rbx, rax; lock add [rsi], eax")
+    found = Tools.of(shipped_machine("CLX"), shipped_assembler().decoder).predict(code, Running.UNROLLED)
+    rows = found.json()["instructions"]
+    assert [row["modelled"] for row in rows] == [True, False, False]
+    assert [row["ports"] for row in rows[:2]] == ["1*p237+1*p4", "1*p1"]
+    assert "lack the ports of 1 instruction, whose µops and latency are those of LLVM 19's" in repr(found)
+
+
+def test_no_model_stands_in_where_ports_have_other_names() -> None:
+    found = Tools.of(shipped_machine("ZEN4"), shipped_assembler().decoder).predict(
+        assemble("mov [rdi], rax"), Running.UNROLLED
+    )
+    assert [row["modelled"] for row in found.json()["instructions"]] == [False]
+
+
+@pytest.mark.parametrize(("architecture", "slots"), [("SKX", 2), ("ICX", 1)])
+def test_an_immediate_beside_an_address_relative_to_rip_is_not_fused_on_older_cores(
+    architecture: str, slots: int
+) -> None:
+    assert [item.effects.slots for item in block("cmp dword ptr [rip+0x100], 2", architecture).items] == [slots]
+
+
+def test_vectors_come_out_of_stores_no_sooner_than_out_of_the_cache() -> None:
+    around = block("movaps xmm0, [rdi]; movaps [rdi], xmm0", "SKX")
+    assert Analyzer(shipped_machine("SKX")).bounds(around, Running.UNROLLED).cycles_of[Component.DEPENDENCIES] == 6
+
+
 def test_measured_instructions_without_a_latency_are_named_unless_they_have_none() -> None:
     tools = Tools.of(shipped_machine("ZEN4"), shipped_assembler().decoder)
     found = tools.predict(assemble("faddp st(1), st(0); call .+5; ret; rdtsc; pop rbx; add rax, rbx"), Running.UNROLLED)
