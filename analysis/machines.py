@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from analysis.errors import AnalysisError
 from results.machine.build import fused_uops
-from results.machine.constants import core_of
+from results.machine.constants import core_names, core_of
 from results.machine.file import read_machine, read_machines
 from results.machine.graph import Endpoint, KnownShare, Uop, UopKind, uses_vectors
 from results.machine.kept import kept_register
@@ -25,7 +25,7 @@ from results.model import LatencyPart, is_by_time
 from results.ports import throughput_of
 from results.shipped import shipped_campaigns, shipped_database
 from simulator.machines import shipped
-from simulator.machines.machine import MachineModel
+from simulator.machines.machine import MachineModel, Parameters
 from simulator.machines.measured import machine_of
 
 if TYPE_CHECKING:
@@ -65,18 +65,23 @@ def open_machines(names: Sequence[str], data: Path | None = None) -> list[Machin
     return [one.with_stand_ins(UNTRACKED) for one in machines]
 
 
-def model_of(name: str) -> MachineModel | None:
-    """Return the shipped model for a CPU, completed, under the name of that CPU (None: there is none)."""
+def model_of(name: str, measured: CoreConstants | None = None) -> MachineModel | None:
+    """Return the shipped model for a CPU, completed, under the name of that CPU (None: there is none).
+
+    `measured` is the core of a machine that was measured, which this one shall stand beside.
+    """
     model = shipped.model_for(name)
     if model is None:
         return None
-    return completed(shipped.load_machine(model, placeholders=False), core_of(name)).called(name)
+    machine = shipped.load_machine(model, placeholders=False)
+    return completed(machine, measured or core_of(name), beside_measured=measured is not None).called(name)
 
 
 def _measured(file: MachineFile) -> MachineModel:
     """Return the machine of a file; where it was measured by time alone, with ports of the CPU's model."""
     machine = machine_of(file)
-    model = model_of(file.architecture) if any(one.backend == CLOCK for one in file.provenances) else None
+    by_clock = any(one.backend == CLOCK for one in file.provenances)
+    model = model_of(file.architecture, file.core) if by_clock else None
     has_names = not any(map(is_by_time, file.core.ports.resources))
     return with_model(machine, model) if model is not None and has_names else machine
 
@@ -84,7 +89,8 @@ def _measured(file: MachineFile) -> MachineModel:
 def with_model(measured: MachineModel, model: MachineModel) -> MachineModel:
     """Return a machine that takes a model's word for instructions of which measurements lack some ports.
 
-    Not where the model's ports do not explain the measured throughput. The ports of both have the same names.
+    Its latencies and issue slots count then, too. Not where its ports do not explain a measured throughput of a cycle
+    and more. The ports of both have the same names.
     """
     width = measured.parameters.issue_width
 
@@ -115,11 +121,12 @@ def _shipped(architecture: str) -> MachineModel:
         return model
     raise AnalysisError(
         f"nothing is shipped about a CPU {architecture!r}",
-        hint=f"--arch: {', '.join(known())}; or --data FILE, an instructions.xml or a campaign",
+        hint=f"--arch: {', '.join(known())}; with the model of a like core {', '.join(with_like_cores())}; "
+        "or --data FILE, an instructions.xml or a campaign",
     )
 
 
-def completed(machine: MachineModel, core: CoreConstants) -> MachineModel:
+def completed(machine: MachineModel, core: CoreConstants, *, beside_measured: bool = False) -> MachineModel:
     """Return a machine with the front end of a core, and with what models leave out.
 
     - Loads are micro-fused with the computations that use them, and store addresses with the data. Such a pair takes
@@ -130,27 +137,34 @@ def completed(machine: MachineModel, core: CoreConstants) -> MachineModel:
     - Store forwarding takes as long as the core's constants say. The model's latency of a store does not count: LLVM
       uses it for nothing else, so it may be anything. Where the core renames loads, the time between store and load is
       apart from both (`memory_apart`). So it is where a load of a general-purpose register gets stored data sooner than
-      those of the cache.
+      those of the cache. With `beside_measured` the store has the way through memory but for a cycle, as in machines
+      that were measured (`results/machine/latencies.py`).
     - A result in a part of a vector register waits for the rest of it (`kept_register`).
     """
     forwarding, loaded = core.memory.forwarding, core.memory.load_latency[0]
     renames, is_early = core.memory_renaming is not None, forwarding < loaded
-    stored = 0 if renames or is_early else forwarding - loaded
+    in_store = beside_measured and not renames
 
-    def changed_uop(uop: Uop, moved: frozenset[int]) -> Uop:
+    def stored(*, of_vectors: bool) -> int:
+        if in_store:
+            waited = forwarding - 1 + (core.memory.vector_cycles if of_vectors else 0)
+            return max(core.memory.stated[of_vectors], waited)
+        return 0 if renames or is_early else forwarding - loaded
+
+    def changed_uop(uop: Uop, moved: frozenset[int], *, of_vectors: bool) -> Uop:
         if uop.kind is UopKind.STORE_DATA:
-            return replace(uop, latency=stored)
+            return replace(uop, latency=stored(of_vectors=of_vectors))
         return replace(uop, ports=frozenset(), latency=0) if _only_moves(uop, moved) else uop
 
     def with_loads(uops: tuple[Uop, ...], *, of_vectors: bool) -> tuple[Uop, ...]:
-        if renames:
-            return memory_apart(uops)
+        if renames or in_store:
+            return memory_apart(uops, int(in_store))
         return memory_apart(uops, forwarding) if is_early and not of_vectors else uops
 
     def changed(behaviour: Behaviour, moved: frozenset[int], *, of_vectors: bool) -> Behaviour:
         single = sum(1 for uop in behaviour.uops if uop.ports)
         same = behaviour.same_register
-        uops = tuple(changed_uop(uop, moved) for uop in behaviour.uops)
+        uops = tuple(changed_uop(uop, moved, of_vectors=of_vectors) for uop in behaviour.uops)
         uops = with_loads(uops, of_vectors=of_vectors)
         return replace(
             behaviour,
@@ -166,7 +180,7 @@ def completed(machine: MachineModel, core: CoreConstants) -> MachineModel:
             return None
         return with_kept_register(variant, changed(behaviour, moved, of_vectors=uses_vectors(variant)))
 
-    parameters = replace(machine.parameters, front=core)
+    parameters = replace(machine.parameters, front=core, elimination=Parameters.of(core).elimination)
     return MachineModel(machine.name, parameters, machine.origin, lookup, machine.stand_ins)
 
 
@@ -211,6 +225,12 @@ def _only_moves(uop: Uop, operands: frozenset[int]) -> bool:
 def known() -> list[str]:
     """Return the names of all CPUs of which measurements or a model are shipped."""
     return list(dict.fromkeys([*shipped_measurements(), *shipped.names()]))
+
+
+def with_like_cores() -> list[str]:
+    """Return the other names of CPUs that have the model of a like core."""
+    names = (name for core in core_names() for name in (core, *core_of(core).also))
+    return [name for name in names if name not in known() and shipped.model_for(name) is not None]
 
 
 def is_known(name: str) -> bool:

@@ -34,7 +34,8 @@ ITERATIONS = 4
 """Iterations that are followed. By then a load reads from the same store each time, unless addresses wrap around."""
 
 DATA_TLB_PAGES = 64
-"""Pages that the first-level TLB of data holds (Intel's Optimization Reference Manual, chapter 2, since Haswell)."""
+"""Pages that the first-level TLB of data holds (Intel's Optimization Reference Manual, chapter 2, Haswell to Ice Lake).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +114,8 @@ class AddressFollower:
         if self.environment is None:
             return NOTHING
         page_bytes, restarts = self.environment.page_bytes, self.environment.restarts
-        found = reached(touched, page_bytes, page_bytes / max(1, loop_copies) if restarts else 0)
-        copies = self.environment.instructions // instructions
+        copies = loop_copies or max(1, self.environment.instructions // instructions)
+        found = reached(touched, page_bytes, page_bytes / copies if restarts else 0)
         is_known = restarts and not loop_copies and found.pages * copies <= DATA_TLB_PAGES
         return NOTHING if is_known else found
 

@@ -15,8 +15,7 @@ class Environment:
 
     `others` are registers that hold something else. Copies in a row begin `code_offset` bytes after a multiple of 16.
     If the code `restarts`, all registers hold this again after each iteration, or after `instructions` of copies in a
-    row. With `zero_vectors`, vector registers
-    are zero (else nothing is known of them).
+    row. With `zero_vectors`, vector registers are zero (else nothing is known of them).
     """
 
     value: int
@@ -38,7 +37,7 @@ difference.
 """
 
 
-MEASURED = Environment(0x2324000, 4096, instructions=400, zero_vectors=True)
+MEASURED = Environment(0x2324000, 4096, instructions=500, zero_vectors=True)
 """As this program measures blocks (`runner.own_code.blocks`): all registers hold one value, RSP and RBP too.
 
 Vectors are zero: on a Zen 4, CVTSS2SD XMM1, XMM2 takes half a cycle there, and does not wait for XMM1.

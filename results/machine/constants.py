@@ -310,8 +310,9 @@ class UopCache:
     erratum). With `whole_pairs`, both halves of 64 bytes have to fit. With `after_jumps`, the cache delivers only
     behind a taken jump: code that is decoded goes on to be decoded until the next one.
 
-    A µop has `constant_bits` for displacement and immediate (0: not known). Each takes 16 bits if it fits, else 32, and
-    an address relative to RIP 32. An instruction that needs more has an entry more. One such is delivered per cycle.
+    A µop has `constant_bits` for displacement and immediate (0: not known). Each takes 16, 32 or 64, the first that it
+    fits in. An instruction that needs more has an entry more. One such is delivered per cycle. Addresses relative to
+    RIP do not count: without micro-fusion, another µop has the immediate.
     """
 
     width: int

@@ -284,13 +284,16 @@ class _Compiler:
     def _as_fused(self, behaviour: Behaviour) -> Behaviour:
         """Return a behaviour whose µops are not micro-fused if the core does not fuse them with these operands."""
         front = self.core.front_end if self.core is not None else None
-        has_immediate = any(o.kind is OperandKind.IMMEDIATE for o in self.variant.operands)
+        has_immediate = any(o.kind is OperandKind.IMMEDIATE and o.explicit for o in self.variant.operands)
         if front is None or front.fuses_relative_immediates or not (has_immediate and self._is_relative()):
             return behaviour
         more = max(0, sum(1 for uop in behaviour.uops if uop.ports) - behaviour.slots)
-        decoding = behaviour.decoding or usual_decoding(behaviour.slots, front)
-        apart = replace(decoding, decoded=decoding.decoded + more, complex=decoding.complex or more > 0)
-        return replace(behaviour, slots=behaviour.slots + more, decoding=apart)
+        slots, decoding = behaviour.slots + more, behaviour.decoding
+        if decoding is None or decoding.microcoded or not more:
+            return replace(behaviour, slots=slots)
+        return replace(
+            behaviour, slots=slots, decoding=replace(decoding, decoded=decoding.decoded + more, complex=True)
+        )
 
     def _is_relative(self) -> bool:
         """Whether memory is addressed relative to RIP."""
@@ -439,7 +442,7 @@ def _constant_bits(operand: Operand, value: OperandValue | None) -> int:
     """Return how many bits the µop cache needs for an immediate, or for the displacement of an address."""
     if isinstance(value, MemoryAddress) and operand.kind is OperandKind.MEMORY:
         return _signed_bits(value.displacement) if value.displacement else 0
-    if not isinstance(value, int) or operand.kind is not OperandKind.IMMEDIATE:
+    if not isinstance(value, int) or operand.kind is not OperandKind.IMMEDIATE or not operand.explicit:
         return 0
     width = operand.width_bits or MOST_CONSTANT_BITS
     return _signed_bits(value - (1 << width) if value >> (width - 1) == 1 else value)

@@ -419,12 +419,12 @@ class Delivery:
         if item.wide and self.wide:
             self._next_cycle(self.cycle + 1)
             self.windows = 1
-        self.wide |= item.wide
         self.used += item.decoding.decoded
         while self.used > self.cache.width:
             left = self.used - self.cache.width
             self._next_cycle(self.cycle + 1)
             self.used, self.windows = left, 1
+        self.wide |= item.wide
         self.decoders_end, self.predecode_cycle, self.predecoded = 0, self.cycle, 0
         self.block_cycles, self.hidden = 1, 0
         return self.cycle

@@ -49,10 +49,11 @@ def model_for(cpu: str) -> str | None:
     return name if name in names() else None
 
 
+@functools.cache
 def _stand_ins() -> dict[str, str]:
     """Read `stand_ins.tsv`: for some CPUs the model of a core that is not quite the same."""
     text = (resources.files("simulator") / "models" / "stand_ins.tsv").read_text(encoding="utf-8")
-    return {cpu: model for cpu, model, _ in (line.split("\t") for line in text.splitlines() if line[0] != "#")}
+    return {cpu: model for cpu, model, _ in (line.split("\t") for line in text.splitlines() if line and line[0] != "#")}
 
 
 @functools.lru_cache(maxsize=16)

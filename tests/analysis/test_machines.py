@@ -11,6 +11,7 @@ from analysis.machines import open_machine
 from analysis.prediction import PredictionMode, Tools
 from results.machine.constants import core_of
 from simulator.machines import shipped
+from simulator.machines.machine import Parameters
 from tests.analysis.machine import shipped_machine
 from xed_convert.assembly.assembler import assemble, shipped_assembler
 
@@ -118,6 +119,7 @@ def test_a_cpu_has_the_model_of_a_like_core_under_its_own_name(cpu: str, model: 
     assert machine.name == cpu
     assert f"model for {model}," in machine.origin.text
     assert machine.parameters.front == core_of(cpu)
+    assert machine.parameters.elimination == Parameters.of(core_of(cpu)).elimination
 
 
 def test_a_model_stands_in_where_time_shows_no_ports_and_explains_the_throughput() -> None:
@@ -127,6 +129,19 @@ def test_a_model_stands_in_where_time_shows_no_ports_and_explains_the_throughput
     assert [row["modelled"] for row in rows] == [True, False, False]
     assert [row["ports"] for row in rows[:2]] == ["1*p237+1*p4", "1*p1"]
     assert "lack the ports of 1 instruction, whose µops and latency are those of LLVM 19's" in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "cycles"),
+    [
+        ("mov rax, [rdi]; mov [rdi], rax", 4),  # measured: 4.3
+        ("movaps xmm0, [rdi]; movaps [rdi], xmm0", 5),  # measured: 6.1
+        ("adcx rax, [rdi]; mov [rdi], rax", 5),
+    ],
+)
+def test_a_models_stores_and_measured_loads_share_the_way_through_memory(text: str, cycles: int) -> None:
+    found = Analyzer(shipped_machine("CLX")).bounds(block(text, "CLX"), Running.UNROLLED)
+    assert cycles <= found.cycles_of[Component.DEPENDENCIES] <= cycles + 1
 
 
 def test_no_model_stands_in_where_ports_have_other_names() -> None:
