@@ -13,7 +13,7 @@ from analysis.simulation.study import MOST_EXPLAINED
 from analysis.whatif import what_ifs
 from results.machine.graph import KnownShare
 from results.model import PortUsage
-from results.text import CERTAIN, UNKNOWN, by_time_text
+from results.text import CERTAIN, UNKNOWN, by_time_text, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,12 +132,12 @@ class PredictionFacts:
         by_time = [item for item in known if item.knowledge.by_time and item.knowledge.ports is not KnownShare.NONE]
         found = [by_time_text(port_usage(item, self.machine) for item in by_time)] if by_time else []
         if modelled := [item.knowledge.modelled for item in known if item.knowledge.modelled]:
-            of = "1 instruction" if len(modelled) == 1 else f"{len(modelled)} instructions"
+            of = counted(len(modelled), "instruction")
             found.append(f"the measurements lack the ports of {of}, whose µops and latency are those of {modelled[0]}")
         if KnownShare.SOME in shares:
             found.append(CERTAIN)
         if missing := shares.count(KnownShare.NONE):
-            of = "1 instruction" if missing == 1 else f"{missing} instructions"
+            of = counted(missing, "instruction")
             found.append(f"{UNKNOWN} under ports: those of {of} are not known; {UNPORTED}")
         return found
 

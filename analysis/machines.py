@@ -81,9 +81,10 @@ def _measured(file: MachineFile) -> MachineModel:
     """Return the machine of a file; where it was measured by time alone, with ports of the CPU's model."""
     machine = machine_of(file)
     by_clock = any(one.backend == CLOCK for one in file.provenances)
-    model = model_of(file.architecture, file.core) if by_clock else None
-    has_names = not any(map(is_by_time, file.core.ports.resources))
-    return with_model(machine, model) if model is not None and has_names else machine
+    if not by_clock or any(map(is_by_time, file.core.ports.resources)):
+        return machine
+    model = model_of(file.architecture, file.core)
+    return with_model(machine, model) if model is not None else machine
 
 
 def with_model(measured: MachineModel, model: MachineModel) -> MachineModel:
@@ -104,9 +105,7 @@ def with_model(measured: MachineModel, model: MachineModel) -> MachineModel:
         return replace(other, knowledge=replace(other.knowledge, modelled=model.origin.text))
 
     made = MachineModel(measured.name, measured.parameters, measured.origin, lookup, measured.stand_ins)
-    if (shortest := measured.shortest) is not None:
-        made.shortest = lambda: with_model(shortest(), model)
-    return made
+    return made.with_shortest_of(measured, lambda one: with_model(one, model))
 
 
 def _shipped(architecture: str) -> MachineModel:
@@ -141,47 +140,45 @@ def completed(machine: MachineModel, core: CoreConstants, *, beside_measured: bo
       that were measured (`results/machine/latencies.py`).
     - A result in a part of a vector register waits for the rest of it (`kept_register`).
     """
-    forwarding, loaded = core.memory.forwarding, core.memory.load_latency[0]
-    renames, is_early = core.memory_renaming is not None, forwarding < loaded
-    in_store = beside_measured and not renames
 
-    def stored(*, of_vectors: bool) -> int:
-        if in_store:
-            waited = forwarding - 1 + (core.memory.vector_cycles if of_vectors else 0)
-            return max(core.memory.stated[of_vectors], waited)
-        return 0 if renames or is_early else forwarding - loaded
+    def changed(behaviour: Behaviour, moved: frozenset[int], stored: int, loaded: int | None) -> Behaviour:
+        def changed_uop(uop: Uop) -> Uop:
+            if uop.kind is UopKind.STORE_DATA:
+                return replace(uop, latency=stored)
+            return replace(uop, ports=frozenset(), latency=0) if _only_moves(uop, moved) else uop
 
-    def changed_uop(uop: Uop, moved: frozenset[int], *, of_vectors: bool) -> Uop:
-        if uop.kind is UopKind.STORE_DATA:
-            return replace(uop, latency=stored(of_vectors=of_vectors))
-        return replace(uop, ports=frozenset(), latency=0) if _only_moves(uop, moved) else uop
-
-    def with_loads(uops: tuple[Uop, ...], *, of_vectors: bool) -> tuple[Uop, ...]:
-        if renames or in_store:
-            return memory_apart(uops, int(in_store))
-        return memory_apart(uops, forwarding) if is_early and not of_vectors else uops
-
-    def changed(behaviour: Behaviour, moved: frozenset[int], *, of_vectors: bool) -> Behaviour:
-        single = sum(1 for uop in behaviour.uops if uop.ports)
         same = behaviour.same_register
-        uops = tuple(changed_uop(uop, moved, of_vectors=of_vectors) for uop in behaviour.uops)
-        uops = with_loads(uops, of_vectors=of_vectors)
+        uops = tuple(map(changed_uop, behaviour.uops))
+        uops = uops if loaded is None else memory_apart(uops, loaded)
         return replace(
             behaviour,
             uops=uops,
-            slots=max(1, max(0, behaviour.slots - single) + fused_uops(uops)),
-            same_register=changed(same, moved, of_vectors=of_vectors) if same is not None else None,
+            slots=max(1, max(0, behaviour.slots - behaviour.port_usage.total) + fused_uops(uops)),
+            same_register=changed(same, moved, stored, loaded) if same is not None else None,
         )
 
     def lookup(variant: InstructionVariant) -> Behaviour | None:
         behaviour = machine.behaviour(variant)
-        moved = frozenset(o.index for o in variant.operands if o.suppressed and o.registers == ("RSP",))
         if behaviour is None:
             return None
-        return with_kept_register(variant, changed(behaviour, moved, of_vectors=uses_vectors(variant)))
+        moved = frozenset(o.index for o in variant.operands if o.suppressed and o.registers == ("RSP",))
+        way = _way_through_memory(core, of_vectors=uses_vectors(variant), beside_measured=beside_measured)
+        return with_kept_register(variant, changed(behaviour, moved, *way))
 
     parameters = replace(machine.parameters, front=core, elimination=Parameters.of(core).elimination)
     return MachineModel(machine.name, parameters, machine.origin, lookup, machine.stand_ins)
+
+
+def _way_through_memory(core: CoreConstants, *, of_vectors: bool, beside_measured: bool) -> tuple[int, int | None]:
+    """Return the cycles of a store's data, and those of a loaded value after it (None: loads stay whole)."""
+    forwarding, loaded = core.memory.forwarding, core.memory.load_latency[0]
+    if core.memory_renaming is not None:
+        return 0, 0
+    if beside_measured:
+        return max(core.memory.stated[of_vectors], core.memory.waited[of_vectors]), 1
+    if forwarding >= loaded:
+        return forwarding - loaded, None
+    return 0, None if of_vectors else forwarding
 
 
 def with_kept_register(variant: InstructionVariant, behaviour: Behaviour) -> Behaviour:
@@ -229,8 +226,9 @@ def known() -> list[str]:
 
 def with_like_cores() -> list[str]:
     """Return the other names of CPUs that have the model of a like core."""
+    there = known()
     names = (name for core in core_names() for name in (core, *core_of(core).also))
-    return [name for name in names if name not in known() and shipped.model_for(name) is not None]
+    return [name for name in names if name not in there and shipped.model_for(name) is not None]
 
 
 def is_known(name: str) -> bool:

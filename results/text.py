@@ -39,6 +39,11 @@ def by_time_text(usages: Iterable[PortUsage]) -> str:
     return f"{BY_TIME}; {NAMES}" if made_up else BY_TIME
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with a noun: `1 loop`, `2 loops`."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def cycles_text(cycles: Fraction) -> str:
     """Write cycles for people: an integer as such, anything else with two decimals."""
     return str(cycles.numerator) if cycles.denominator == 1 else f"{float(cycles):.2f}"

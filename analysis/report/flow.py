@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.function.flow import branches_in
 from analysis.report.data import SCHEMA, json_of
-from analysis.report.text import counted, cycles_text, lines_of, listed
+from analysis.report.text import cycles_text, lines_of, listed
+from results.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,6 @@ from analysis.report.drawing import dependency_svg, flow_svg
 from analysis.report.flow import EACH_ALONE, uncounted_lines
 from analysis.report.text import (
     RUNS,
-    counted,
     cycles_text,
     detail,
     error_bars,
@@ -29,6 +28,7 @@ from analysis.report.text import (
 from analysis.report.timeline_drawing import timeline_svg
 from analysis.simulation.results import Wait
 from results.html import templates
+from results.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

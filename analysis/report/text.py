@@ -10,6 +10,7 @@ from analysis.bounds.components import Component, Running
 from analysis.explanation import latency_text
 from analysis.report.timeline import timeline_lines, waits_lines
 from results.model import port_set_name
+from results.text import counted
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
@@ -85,11 +86,6 @@ def error_bars(facts: PredictionFacts) -> str:
         return ""
     high = "more" if interval.high is None else cycles_text(interval.high)
     return f" ({cycles_text(interval.low)} to {high}: {'; '.join(interval.reasons)})"
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with a noun: `1 loop`, `2 loops`."""
-    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def cycles_text(cycles: Fraction) -> str:

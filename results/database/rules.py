@@ -91,7 +91,7 @@ class Extent:
 
         They are a part, or time alone does not tell the anchor's ports: there are as many as issue slots.
         """
-        return sorted(name for name in self.with_ports - {*self.contradictory} if not self.anchors.get(name))
+        return sorted(one for one in self.with_ports.difference(self.contradictory) if not self.anchors.get(one))
 
     @property
     def contradictory(self) -> list[str]:

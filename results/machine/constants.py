@@ -119,6 +119,11 @@ class MemoryLatencies:
         """The cycles that a file states with a plain load of a general-purpose register, and of a vector register."""
         if self.stated_ways:
             return (self.stated_ways[0], self.stated_ways[1])
+        return self.waited
+
+    @property
+    def waited(self) -> tuple[int, int]:
+        """The cycles between store and load, less one, if the load waits: likewise of both kinds of registers."""
         return (self.forwarding - 1, self.forwarding - 1 + self.vector_cycles)
 
     @property

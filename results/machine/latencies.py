@@ -207,4 +207,4 @@ def _waited_cycles(variant: InstructionVariant, core: CoreConstants) -> int:
     places = [o for o in variant.operands if o.kind is OperandKind.MEMORY]
     if any(o.read or (o.width_bits or 0) < 32 for o in places) or not core.ports.load:
         return 0
-    return core.memory.forwarding - 1 + (core.memory.vector_cycles if uses_vectors(variant) else 0)
+    return core.memory.waited[uses_vectors(variant)]

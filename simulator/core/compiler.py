@@ -284,16 +284,16 @@ class _Compiler:
     def _as_fused(self, behaviour: Behaviour) -> Behaviour:
         """Return a behaviour whose µops are not micro-fused if the core does not fuse them with these operands."""
         front = self.core.front_end if self.core is not None else None
-        has_immediate = any(o.kind is OperandKind.IMMEDIATE and o.explicit for o in self.variant.operands)
-        if front is None or front.fuses_relative_immediates or not (has_immediate and self._is_relative()):
+        if front is None or front.fuses_relative_immediates or not self._is_relative():
             return behaviour
-        more = max(0, sum(1 for uop in behaviour.uops if uop.ports) - behaviour.slots)
-        slots, decoding = behaviour.slots + more, behaviour.decoding
-        if decoding is None or decoding.microcoded or not more:
-            return replace(behaviour, slots=slots)
-        return replace(
-            behaviour, slots=slots, decoding=replace(decoding, decoded=decoding.decoded + more, complex=True)
-        )
+        has_immediate = any(o.kind is OperandKind.IMMEDIATE and o.explicit for o in self.variant.operands)
+        more = behaviour.port_usage.total - behaviour.slots
+        if not has_immediate or more <= 0:
+            return behaviour
+        decoding = behaviour.decoding
+        if decoding is not None and not decoding.microcoded:
+            decoding = replace(decoding, decoded=decoding.decoded + more, complex=True)
+        return replace(behaviour, slots=behaviour.slots + more, decoding=decoding)
 
     def _is_relative(self) -> bool:
         """Whether memory is addressed relative to RIP."""

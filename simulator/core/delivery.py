@@ -413,10 +413,7 @@ class Delivery:
         window, address = self.cache.window_bytes, self.address % LINE_BYTES
         if not self.before or (address - self.before) // window != address // window:
             self.windows += 1
-            if self.windows > WINDOWS_PER_CYCLE:
-                self._next_cycle(self.cycle + 1)
-                self.windows = 1
-        if item.wide and self.wide:
+        if self.windows > WINDOWS_PER_CYCLE or (item.wide and self.wide):
             self._next_cycle(self.cycle + 1)
             self.windows = 1
         self.used += item.decoding.decoded

@@ -184,9 +184,7 @@ class MachineModel:
         """Return the same machine with other values of `Parameters`."""
         parameters = replace(self.parameters, **changes)
         made = MachineModel(self.name, parameters, self.origin, self.lookup, self.stand_ins)
-        if (shortest := self.shortest) is not None:
-            made.shortest = lambda: shortest().with_parameters(**changes)
-        return made
+        return made.with_shortest_of(self, lambda one: one.with_parameters(**changes))
 
     def called(self, name: str) -> MachineModel:
         """Return the same machine under another name: a CPU has the model of another one."""
@@ -195,9 +193,13 @@ class MachineModel:
     def with_stand_ins(self, mnemonics: frozenset[str]) -> MachineModel:
         """Return the same machine with stand-ins for more mnemonics."""
         made = MachineModel(self.name, self.parameters, self.origin, self.lookup, self.stand_ins | mnemonics)
-        if (shortest := self.shortest) is not None:
-            made.shortest = lambda: shortest().with_stand_ins(mnemonics)
-        return made
+        return made.with_shortest_of(self, lambda one: one.with_stand_ins(mnemonics))
+
+    def with_shortest_of(self, other: MachineModel, change: Callable[[MachineModel], MachineModel]) -> MachineModel:
+        """Return this machine. It is another one after a change, and so is its shortest form of the other one's."""
+        if (shortest := other.shortest) is not None:
+            self.shortest = lambda: change(shortest())
+        return self
 
     def changed(self, graphs: Mapping[str, str]) -> MachineModel:
         """Return a machine on which some variants are changed: by pattern (as in `graphs.tsv`) a graph or word.

@@ -25,7 +25,7 @@ from simulator.machines.machine import MachineModel, Origin, Parameters
 from simulator.machines.scheduling_model import ModelFacts, behaviour_of, known_behaviour
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from importlib.resources.abc import Traversable
 
     from results.machine.constants import CoreConstants
@@ -41,19 +41,24 @@ def names() -> list[str]:
 
 def model_for(cpu: str) -> str | None:
     """Return the name of a CPU's model: its own, or one of a like core (None: there is none)."""
-    name = cpu.upper()
-    if name not in names():
+    name, there = cpu.upper(), names()
+    if name not in there:
         with contextlib.suppress(ModelError):
             name = core_of(name).name
     name = _stand_ins().get(name, name)
-    return name if name in names() else None
+    return name if name in there else None
 
 
 @functools.cache
 def _stand_ins() -> dict[str, str]:
     """Read `stand_ins.tsv`: for some CPUs the model of a core that is not quite the same."""
-    text = (resources.files("simulator") / "models" / "stand_ins.tsv").read_text(encoding="utf-8")
-    return {cpu: model for cpu, model, _ in (line.split("\t") for line in text.splitlines() if line and line[0] != "#")}
+    return {cpu: model for cpu, model, _ in _rows("stand_ins.tsv")}
+
+
+def _rows(name: str) -> Iterator[list[str]]:
+    """Yield the columns of each row of a table beside the models."""
+    text = (resources.files("simulator") / "models" / name).read_text(encoding="utf-8")
+    yield from (line.split("\t") for line in text.splitlines() if line and not line.startswith("#"))
 
 
 @functools.lru_cache(maxsize=16)
@@ -176,6 +181,4 @@ def parse_facts(line: str) -> ModelFacts:
 @functools.cache
 def read_isa_sets() -> dict[str, frozenset[str]]:
     """Read which ISA sets each chip has."""
-    path = resources.files("simulator") / "models" / "isa_sets.tsv"
-    rows = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
-    return {chip: frozenset(sets.split()) for chip, sets in rows}
+    return {chip: frozenset(sets.split()) for chip, sets in _rows("isa_sets.tsv")}

@@ -12,7 +12,7 @@ from analysis.memory.environment import MEASURED
 from analysis.prediction import PredictionMode, Tools
 from runner.backends.registry import open_backend
 from runner.own_code.analyzing.beside import NAMES, beside, measure_code, predict_copies, without_jumps
-from runner.own_code.blocks import BlockMode
+from runner.own_code.blocks import FEW_INSTRUCTIONS, MORE_INSTRUCTIONS, BlockMode
 from tests.analysis.machine import shipped_machine
 from tests.nonempty import some
 from tests.runner.cli.commands import need_catalogue
@@ -90,6 +90,10 @@ def test_rows_that_begin_anew_stay_in_a_page_and_loops_leave_it(
     tools = measured(core)
     for mode, expected in ((BlockMode.UNROLLED, in_a_row), (BlockMode.LOOP, in_a_loop)):
         assert predict_copies(bytes.fromhex(code), mode, tools) == pytest.approx(expected, rel=0.06)
+
+
+def test_rows_begin_anew_after_as_many_instructions_as_are_measured() -> None:
+    assert MEASURED.instructions == FEW_INSTRUCTIONS + MORE_INSTRUCTIONS
 
 
 def test_a_loop_is_the_difference_of_two_of_which_only_the_smaller_one_may_be_learnt() -> None:
