@@ -52,8 +52,6 @@ DELAY = 32
 SAME_ADDRESS = "OR (R64, 0)"
 """Computes the same address again, on a port of every core. Golden Cove does ADD of a constant at rename."""
 
-VECTOR_CLASSES = frozenset({"VEC", "MMX"})
-
 
 class CodeKind(Enum):
     """Which instructions may stand together: AVX and SSE code in turn costs transitions between register states."""
@@ -183,13 +181,17 @@ def vector_bits(operand: Operand) -> int:
 
 
 def fits(variant: InstructionVariant, kind: CodeKind) -> bool:
-    """Whether a variant may stand in code of that kind."""
+    """Whether a variant may stand in code of that kind.
+
+    MMX registers are no part of vector registers, so their instructions cost no transition beside AVX code. On a
+    Skylake they are the only narrow ones on p05.
+    """
     if kind is CodeKind.WITHOUT_AVX:
         return kind_of(variant) is CodeKind.WITHOUT_AVX
     own = kind_of(variant)
     if own is CodeKind.WIDE:
         return kind is CodeKind.WIDE
-    return own is CodeKind.WITHOUT_SSE or not register_files(variant) & VECTOR_CLASSES
+    return own is CodeKind.WITHOUT_SSE or "VEC" not in register_files(variant)
 
 
 @cache

@@ -86,6 +86,12 @@ def test_kinds_of_code() -> None:
     assert {string: kind_of(catalogue().by_string(string)).name for string in strings} == strings
 
 
+def test_mmx_instructions_stand_beside_any_vectors_unless_they_use_vector_registers_too() -> None:
+    strings = {"PADDD (MM, MM)": set(CodeKind), "PSHUFB (MM, M64)": set(CodeKind)}
+    strings |= {"MOVQ2DQ (XMM, MM)": {CodeKind.WITHOUT_AVX}, "PADDD (XMM, XMM)": {CodeKind.WITHOUT_AVX}}
+    assert {one: {kind for kind in CodeKind if fits(catalogue().by_string(one), kind)} for one in strings} == strings
+
+
 @pytest.mark.parametrize(
     "string", ["ADD_01 (R64, R64)", "ADC_11 (R64, R64)", "ADD (M64, R64)", "PADDD (XMM, XMM)", "MUL (R64)", "DIV (R32)"]
 )
