@@ -1,9 +1,9 @@
 """Whether the contention probe sees what disturbs code: `python -m benchmarks.accuracy.contention_probe --neighbour 0`.
 
 The neighbour's CPU runs one kind of code after another without an end (`NEIGHBOURS`), and meanwhile each of `CODES` is
-timed on the CPU that `--cpu` names. A repetition that takes over 5% longer than the same code alone is slow. The probe
+timed on the CPU that `--cpu` names. A repetition that takes over 5% longer than on a quiet core is slow. The probe
 missed it if it called the repetition quiet. A host may move virtual CPUs, so that a neighbour shares the core for some
-of the time only.
+of the time only. So each neighbour is tried several times.
 
 Each kind of neighbour has a row of the table: repetitions, slow ones, missed ones, and the code that has most of these.
 `--keep` writes `contention_probe.ARCHITECTURE.tsv`.
@@ -30,7 +30,7 @@ from runner.own_code.reading.text import assemble
 from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from runner.backend import Backend
 
@@ -38,30 +38,35 @@ SLOW = 1.05
 """A repetition is slow if it takes this many times as long as the same code alone."""
 
 FASTEST = 0.1
-"""Share of a run's repetitions that are faster than the one that stands for it: on a busy core few are quiet."""
+"""Share of the repetitions beside a neighbour that are faster than the one that stands for them: few may be quiet."""
 
 AGREEING = 2
-"""So many runs have to be so fast: one may be too fast by mistake."""
+"""Beside so many neighbours code has to be so fast: one time may be too fast by mistake."""
 
-ROUNDS, REPETITIONS, COPIES, ITERATIONS = 30, 200, 10, 40
-"""A run takes 10 to 50 ms: a neighbour is seen at several moments."""
+VISITS, RUNS, REPETITIONS, COPIES, ITERATIONS = 3, 10, 200, 10, 40
+"""Visits to each neighbour, and what is run at each of them of each code: 100 to 500 ms."""
 
 START_SECONDS = 0.3
 """Until a neighbour has started."""
 
 SPIN = """
-import ctypes, mmap, os, struct, sys
+import ctypes, mmap, os, signal, struct, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 os.sched_setaffinity(0, {int(sys.argv[1])})
 data = mmap.mmap(-1, 8192)
 at = ctypes.addressof(ctypes.c_char.from_buffer(data))
 struct.pack_into("<Q", data, 0, at)
-code = bytes.fromhex("49be") + struct.pack("<Q", at) + bytes.fromhex(sys.argv[2])
-code += b"\\xe9" + struct.pack("<i", -(len(code) - 10 + 5))
+begin = bytes.fromhex("49be") + struct.pack("<Q", at) + bytes.fromhex(sys.argv[2])
+code = bytes.fromhex(sys.argv[3])
+code = begin + code + b"\\xe9" + struct.pack("<i", -(len(code) + 5))
 page = mmap.mmap(-1, 65536, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
 page.write(code)
 ctypes.CFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
 """
-"""Runs code for ever. R14 points to memory that holds its own address."""
+"""Runs code for ever, until its parent ends. R14 points to memory that holds its own address."""
+
+BEGIN = "mov eax, 0x3f800000; vmovd xmm0, eax; vshufps xmm0, xmm0, xmm0, 0; vmovaps xmm1, xmm0; vmovaps xmm8, xmm0"
+"""Gives vectors ordinary numbers: 1.0 in each place of 32 bits, which is 0.0078 in those of 64."""
 
 NEIGHBOURS = {
     "PAUSE": "pause",
@@ -118,12 +123,12 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true", help="write the table")
     options = parser.parse_args()
     backend = create(options.cpu)
-    codes = {name: job(lines) for name, lines in CODES.items()}
-    times: dict[str, dict[str, Times]] = {}
-    for name, text in {"none": "", **NEIGHBOURS}.items():
-        with neighbour(options.neighbour, text):
-            times[name] = {code: timed(backend, one) for code, one in codes.items()}
-    lines = table(times)
+    if backend.info().provenance.options["cpu"] == str(options.neighbour):
+        parser.error(f"--neighbour {options.neighbour} is the CPU that is measured on")
+    try:
+        lines = table(measured(backend, options.neighbour))
+    finally:
+        backend.close()
     print(*lines, sep="\n")
     if options.keep:
         architecture = backend.info().provenance.architecture
@@ -131,16 +136,47 @@ def main() -> None:
             file.write("\n".join([*lines, ""]).encode())
 
 
+def measured(backend: Backend, cpu: int) -> dict[str, dict[str, Times]]:
+    """Return the times of each code beside each neighbour, without those that this CPU cannot run."""
+    times: dict[str, dict[str, Times]] = {}
+    jobs = {name: job(lines) for name, lines in CODES.items()}
+    jobs = {name: one for name, one in jobs.items() if timed(backend, one) or _cannot_run(name)}
+    for visit in range(VISITS):
+        for name, text in {"none": "", **NEIGHBOURS}.items():
+            if visit and name not in times:
+                continue
+            with neighbour(cpu, text) as is_alive:
+                found = {code: timed(backend, one) for code, one in jobs.items()}
+                if not is_alive():
+                    times.pop(name, None)
+                    _cannot_run(f"the neighbour {name}")
+                    continue
+            for code, some in found.items():
+                times.setdefault(name, {}).setdefault(code, []).extend(some)
+    return times
+
+
+def _cannot_run(name: str) -> bool:
+    """Say that something is left out."""
+    print(f"# left out, since this CPU cannot run it: {name}", file=sys.stderr)
+    return False
+
+
 def job(lines: Sequence[str]) -> Job:
-    """Return the run of code; beside accesses to memory the probe loads, too."""
+    """Return the run of code."""
     body = lines_of(assemble("; ".join(lines)))
-    return Job(Microbenchmark((), body, "beside a neighbour"), COPIES, ITERATIONS, loads_beside="[" in lines[0])
+    return Job(Microbenchmark((), body, "beside a neighbour"), COPIES, ITERATIONS, loads_beside=loads(lines))
+
+
+def loads(lines: Sequence[str]) -> bool:
+    """Whether code accesses memory, so that its probe loads, too."""
+    return "[" in lines[0]
 
 
 def timed(backend: Backend, one: Job) -> Times:
-    """Return the times of all repetitions whose calibration was not disturbed; none if the CPU lacks an instruction."""
+    """Return the times of all repetitions whose calibration was not disturbed; none if the code does not run."""
     found: Times = []
-    for result in backend.run([one] * ROUNDS, backend.info().counters, Repeat(repetitions=REPETITIONS)):
+    for result in backend.run([one] * RUNS, backend.info().counters, Repeat(repetitions=REPETITIONS)):
         if result.status is Status.OK:
             seen = Repetitions.of(result.samples)
             times = zip(result.samples["tsc"], result.samples["calibration"], seen.ratios, seen.steady, strict=True)
@@ -148,42 +184,40 @@ def timed(backend: Backend, one: Job) -> Times:
     return found
 
 
-def table(times: dict[str, dict[str, Times]]) -> list[str]:
+def table(times: Mapping[str, Mapping[str, Times]]) -> list[str]:
     """Return the lines of the table: repetitions beside each neighbour, slow and missed ones, and the code of most."""
     codes = next(iter(times.values()))
-    alone = {code: best([each[code] for each in times.values() if each[code]]) for code in codes}
-    quiet = {loads: min(alone[code][1] for code in codes if ("MOV" in code) == loads) for loads in (False, True)}
+    quiet = {code: best([each[code] for each in times.values() if each[code]]) for code in codes}
+    probes = {kind: min((quiet[one][1] for one in codes if loads(CODES[one]) == kind), default=0) for kind in (0, 1)}
     lines = ["neighbour\trepetitions\tslow\tmissed\tmost_missed"]
     for name, beside in times.items():
         slow, missed = 0, Counter[str]()
         for code, found in beside.items():
-            late = [ratio for cycles, ratio in found if cycles > SLOW * alone[code][0]]
+            late = [ratio for cycles, ratio in found if cycles > SLOW * quiet[code][0]]
             slow += len(late)
-            missed[code] += sum(ratio <= CONTENTION_SLACK * quiet["MOV" in code] for ratio in late)
+            missed[code] += sum(ratio <= CONTENTION_SLACK * probes[loads(CODES[code])] for ratio in late)
         (code, most), *_ = missed.most_common(1)
         total = sum(map(len, beside.values()))
         lines.append(f"{name}\t{total}\t{slow}\t{missed.total()}\t{f'{code} ({most})' if most else ''}")
     return lines
 
 
-def best(runs: list[Times]) -> tuple[float, float]:
-    """Return the time of a code and of its probe on a quiet core: the least that several runs show."""
-    fastest = [[sorted(one)[int(FASTEST * len(one))] for one in zip(*run, strict=True)] for run in runs]
+def best(beside: Sequence[Times]) -> tuple[float, float]:
+    """Return the time of a code and of its probe on a quiet core, from the times beside each neighbour."""
+    fastest = [[sorted(one)[int(FASTEST * len(one))] for one in zip(*each, strict=True)] for each in beside]
     first, second = (sorted(column)[min(AGREEING, len(column)) - 1] for column in zip(*fastest, strict=True))
     return first, second
 
 
 @contextmanager
-def neighbour(cpu: int, text: str) -> Iterator[None]:
-    """Keep a CPU busy with code without an end ("": leave it idle)."""
-    code = assemble("; ".join([text] * UNROLLED)).hex() if text else ""
-    command = [sys.executable, "-I", "-S", "-c", SPIN, str(cpu), code]
+def neighbour(cpu: int, text: str) -> Iterator[Callable[[], bool]]:
+    """Keep a CPU busy with code without an end ("": leave it idle), and tell whether it still runs."""
+    begin, code = (assemble(one).hex() if text else "" for one in (BEGIN, "; ".join([text] * UNROLLED)))
+    command = [sys.executable, "-I", "-S", "-c", SPIN, str(cpu), begin, code]
     process = subprocess.Popen(command) if text else None
     try:
         time.sleep(START_SECONDS)
-        if process is not None and process.poll() is not None:
-            print(f"# this CPU cannot run {text}", file=sys.stderr)
-        yield
+        yield lambda: process is None or process.poll() is None
     finally:
         if process is not None:
             process.kill()

@@ -26,7 +26,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from generator.factory import InstructionFactory
-from generator.sequences.blocking import CodeKind, fits
+from generator.sequences.blocking import CodeKind, fits, register_files
 from inference.ports.by_time.mixes import MixFactory, cycles_of
 from inference.ports.fitted import contention
 from inference.ports.fitted.contention import PORTS_ALONE, TOO_FAST, Contention, TimedUsage
@@ -84,7 +84,12 @@ def stated(path: Path, catalogue: Catalogue) -> list[Known]:
             free = all(operand.explicit for operand in variant.operands if operand.registers) and not any(
                 operand.read for operand in variant.operands if operand.kind is OperandKind.FLAGS
             )
-            if free and fits(variant, CodeKind.WITHOUT_SSE) and time <= throughput_of(result.ports) * (1 + NEAR):
+            if (
+                free
+                and "MMX" not in register_files(variant)
+                and fits(variant, CodeKind.WITHOUT_SSE)
+                and time <= throughput_of(result.ports) * (1 + NEAR)
+            ):
                 slots = [step for one in result.derivations for step in one.steps if isinstance(step, SlotsFound)]
                 found.append(Known(variant, result.ports, _slots(slots), _chain(variant, result)))
     return found

@@ -183,8 +183,8 @@ def vector_bits(operand: Operand) -> int:
 def fits(variant: InstructionVariant, kind: CodeKind) -> bool:
     """Whether a variant may stand in code of that kind.
 
-    MMX registers are no part of vector registers, so their instructions cost no transition beside AVX code. On a
-    Skylake they are the only narrow ones on p05.
+    MMX registers are no part of vector registers, so their instructions cost no transition beside AVX code. Of the
+    narrow instructions that can block, only they have p05 on a Skylake.
     """
     if kind is CodeKind.WITHOUT_AVX:
         return kind_of(variant) is CodeKind.WITHOUT_AVX
@@ -192,6 +192,14 @@ def fits(variant: InstructionVariant, kind: CodeKind) -> bool:
     if own is CodeKind.WIDE:
         return kind is CodeKind.WIDE
     return own is CodeKind.WITHOUT_SSE or "VEC" not in register_files(variant)
+
+
+def shares_state(blocker: InstructionVariant, variant: InstructionVariant) -> bool:
+    """Whether MMX is to stand beside x87 code: both use the same registers, and MMX resets tags and top of the stack.
+
+    On Cascade Lake, FDECSTP beside PADDB seems to delay what it does not delay beside other instructions.
+    """
+    return variant.extension == "X87" and "MMX" in register_files(blocker)
 
 
 @cache

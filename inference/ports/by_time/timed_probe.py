@@ -7,7 +7,7 @@ from fractions import Fraction
 from statistics import linear_regression
 from typing import TYPE_CHECKING
 
-from generator.sequences.blocking import is_wide, kind_of
+from generator.sequences.blocking import is_wide, kind_of, shares_state
 from inference.ports.by_time.hypotheses import Hypothesis, PortComponent, UopBounds
 from inference.ports.by_time.members import MEMORY, SHARES, domains
 from inference.ports.by_time.mixes import SHORT_CHAIN, WAITS, Asked, Question, strengths
@@ -120,8 +120,13 @@ class TimedProbe:
         return MEMORY in own if one.is_of_memory else not own.isdisjoint(one.files)
 
     def askable(self) -> dict[PortSet, TimedSet]:
-        """Return the basic sets that can be blocked in its kind of code."""
-        return {one.ports: one for one in self.machine.sets if self.kind in one.blockers}
+        """Return the basic sets that can be blocked in its kind of code, by what leaves its registers alone."""
+        blockers = ((one, one.blockers.get(self.kind)) for one in self.machine.sets)
+        return {
+            one.ports: one
+            for one, blocker in blockers
+            if blocker is not None and not shares_state(blocker, self.variant)
+        }
 
     def question(self, one: TimedSet) -> Question:
         """Return the question how many of its µops are confined to a set."""

@@ -21,6 +21,7 @@ from generator.sequences.blocking import (
     kind_of,
     registers_of,
     representatives,
+    shares_state,
 )
 from generator.sequences.throughput import SequenceShape, ThroughputFactory, same_register_operands, stack_bytes
 from results.model import Form
@@ -90,6 +91,19 @@ def test_mmx_instructions_stand_beside_any_vectors_unless_they_use_vector_regist
     strings = {"PADDD (MM, MM)": set(CodeKind), "PSHUFB (MM, M64)": set(CodeKind)}
     strings |= {"MOVQ2DQ (XMM, MM)": {CodeKind.WITHOUT_AVX}, "PADDD (XMM, XMM)": {CodeKind.WITHOUT_AVX}}
     assert {one: {kind for kind in CodeKind if fits(catalogue().by_string(one), kind)} for one in strings} == strings
+
+
+@pytest.mark.parametrize(
+    ("blocker", "string", "expected"),
+    [
+        ("PADDD (MM, MM)", "FDECSTP", True),
+        ("PADDD (MM, MM)", "FADD (ST0, ST(0), ST)", True),
+        ("PADDD (MM, MM)", "VPADDD (XMM, XMM, XMM)", False),
+        ("PADDD (XMM, XMM)", "FDECSTP", False),
+    ],
+)
+def test_mmx_instructions_change_the_state_of_x87_code(blocker: str, string: str, *, expected: bool) -> None:
+    assert shares_state(*map(catalogue().by_string, (blocker, string))) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Parts of sets that are two smaller sets together, which no other instruction may have.
 
-On Skylake-X, 512-bit instructions use p05. Nothing else has that set, so they seem to have p015. If the throughput
-needs all ports of the larger set, there is nothing to ask. Else a mix blocks both smaller sets. If it takes longer than
+Where nothing that can block has p05, instructions with that set seem to have p015. If the throughput needs all ports
+of the larger set, there is nothing to ask. Else a mix blocks both smaller sets. If it takes longer than
 one with as many µops that are known to use the larger set, some of their µops have only the smaller ones.
 """
 
