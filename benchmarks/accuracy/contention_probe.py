@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from runner.backend import Backend
 
 SLOW = 1.05
-"""A repetition is slow if it takes this many times as long as the same code alone."""
+"""A repetition is slow if it takes this many times as long as the same code on a quiet core."""
 
 FASTEST = 0.1
 """Share of the repetitions beside a neighbour that are faster than the one that stands for them: few may be quiet."""
@@ -93,10 +93,12 @@ NEIGHBOURS = {
 UNROLLED = 64
 """Copies of a neighbour's code per jump, so that the jump takes few issue slots."""
 
+REGISTERS = ("rax", "rbx", "rcx", "rdx", "rdi", "r8", "r9", "r10")
+
 CODES = {
-    "ADD": [f"add {one}, r11" for one in ("rax", "rbx", "rcx", "rdx", "rdi", "r8", "r9", "r10")],
-    "IMUL": [f"imul {one}, r11" for one in ("rax", "rbx", "rcx", "rdx", "rdi", "r8", "r9", "r10")],
-    "MOV, load": [f"mov {one}, [r14]" for one in ("rax", "rbx", "rcx", "rdx", "rdi", "r8", "r9", "r10")],
+    "ADD": [f"add {one}, r11" for one in REGISTERS],
+    "IMUL": [f"imul {one}, r11" for one in REGISTERS],
+    "MOV, load": [f"mov {one}, [r14]" for one in REGISTERS],
     "MOV, store": [f"mov [r14+{place}], rax" for place in range(0, 64, 8)],
     "VADDPD": [f"vaddpd ymm{place}, ymm8, ymm9" for place in range(8)],
     "VPSHUFB": [f"vpshufb ymm{place}, ymm8, ymm9" for place in range(8)],
@@ -138,28 +140,20 @@ def main() -> None:
 
 def measured(backend: Backend, cpu: int) -> dict[str, dict[str, Times]]:
     """Return the times of each code beside each neighbour, without those that this CPU cannot run."""
-    times: dict[str, dict[str, Times]] = {}
     jobs = {name: job(lines) for name, lines in CODES.items()}
-    jobs = {name: one for name, one in jobs.items() if timed(backend, one) or _cannot_run(name)}
-    for visit in range(VISITS):
-        for name, text in {"none": "", **NEIGHBOURS}.items():
-            if visit and name not in times:
-                continue
-            with neighbour(cpu, text) as is_alive:
-                found = {code: timed(backend, one) for code, one in jobs.items()}
+    jobs = {name: one for name, one in jobs.items() if timed(backend, one)}
+    left = {"none": "", **NEIGHBOURS}
+    times: dict[str, dict[str, Times]] = {name: {code: [] for code in jobs} for name in left}
+    for _ in range(VISITS):
+        for name in list(left):
+            with neighbour(cpu, left[name]) as is_alive:
+                for code, one in jobs.items():
+                    times[name][code] += timed(backend, one)
                 if not is_alive():
-                    times.pop(name, None)
-                    _cannot_run(f"the neighbour {name}")
-                    continue
-            for code, some in found.items():
-                times.setdefault(name, {}).setdefault(code, []).extend(some)
+                    del left[name], times[name]
+    for name in [*(CODES.keys() - jobs.keys()), *(NEIGHBOURS.keys() - left.keys())]:
+        print(f"# left out, since this CPU cannot run it: {name}", file=sys.stderr)
     return times
-
-
-def _cannot_run(name: str) -> bool:
-    """Say that something is left out."""
-    print(f"# left out, since this CPU cannot run it: {name}", file=sys.stderr)
-    return False
 
 
 def job(lines: Sequence[str]) -> Job:
@@ -188,7 +182,10 @@ def table(times: Mapping[str, Mapping[str, Times]]) -> list[str]:
     """Return the lines of the table: repetitions beside each neighbour, slow and missed ones, and the code of most."""
     codes = next(iter(times.values()))
     quiet = {code: best([each[code] for each in times.values() if each[code]]) for code in codes}
-    probes = {kind: min((quiet[one][1] for one in codes if loads(CODES[one]) == kind), default=0) for kind in (0, 1)}
+    probes: dict[bool, float] = {}
+    for code in codes:
+        kind = loads(CODES[code])
+        probes[kind] = min(quiet[code][1], probes.get(kind, quiet[code][1]))
     lines = ["neighbour\trepetitions\tslow\tmissed\tmost_missed"]
     for name, beside in times.items():
         slow, missed = 0, Counter[str]()

@@ -195,7 +195,9 @@ def fits(variant: InstructionVariant, kind: CodeKind) -> bool:
 
 
 def shares_state(blocker: InstructionVariant, variant: InstructionVariant) -> bool:
-    """Whether MMX is to stand beside x87 code: both use the same registers, and MMX resets tags and top of the stack.
+    """Whether a blocking instruction uses MMX registers, which are the x87 ones, and the variant is of x87.
+
+    Each MMX instruction but EMMS sets the tags of all x87 registers (Intel SDM volume 1, section 9.5.1).
 
     On Cascade Lake, FDECSTP beside PADDB seems to delay what it does not delay beside other instructions.
     """

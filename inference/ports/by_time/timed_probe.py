@@ -121,11 +121,10 @@ class TimedProbe:
 
     def askable(self) -> dict[PortSet, TimedSet]:
         """Return the basic sets that can be blocked in its kind of code, by what leaves its registers alone."""
-        blockers = ((one, one.blockers.get(self.kind)) for one in self.machine.sets)
         return {
             one.ports: one
-            for one, blocker in blockers
-            if blocker is not None and not shares_state(blocker, self.variant)
+            for one in self.machine.sets
+            if self.kind in one.blockers and not shares_state(one.blockers[self.kind], self.variant)
         }
 
     def question(self, one: TimedSet) -> Question:

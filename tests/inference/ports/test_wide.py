@@ -29,7 +29,7 @@ from tests.nonempty import some
 from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
-    from inference.experiment import Procedure, Request
+    from inference.experiment import Request
     from inference.ports.infer import PortConclusion
     from xed_convert.model import InstructionVariant
 
@@ -262,19 +262,12 @@ def test_mmx_instructions_show_a_set_that_other_narrow_ones_lack(catalogue: Cata
     usages = [backend.machine.truth(one).ports for one in wide]
     truth_of_wide = {ports for usage in usages if usage is not None and usage.total == 1 for ports in usage.uops}
     assert found.issuperset(some(truth_of_wide, 4))
-    asked = texts_asked(infer_by_time(timed, MixFactory(InstructionFactory(catalogue)), fincstp, Fraction(1)), backend)
+    asked: list[str] = []
+
+    def answer(request: Request) -> Measured:
+        asked.extend(line.text for line in request.benchmark.body)
+        return Measurer(backend).measure([request])[0]
+
+    driven(infer_by_time(timed, MixFactory(InstructionFactory(catalogue)), fincstp, Fraction(1)), answer)
     assert any("SARX" in one or "RORX" in one for one in asked)
     assert not any("MM0" in one.replace("XMM0", "").replace("YMM0", "") for one in asked), "MMX beside x87"
-
-
-def texts_asked(procedure: Procedure[object], backend: SimBackend) -> list[str]:
-    """Return all lines of code that a procedure measures."""
-    found: list[str] = []
-    measurer = Measurer(backend)
-    try:
-        requests = next(procedure)
-        while True:
-            found += [line.text for one in requests for line in one.benchmark.body]
-            requests = procedure.send(measurer.measure(requests))
-    except StopIteration:
-        return found
