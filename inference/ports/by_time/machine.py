@@ -40,7 +40,7 @@ from inference.ports.by_time.mixes import (
     undisturbed,
 )
 from inference.ports.by_time.published import published_names
-from inference.ports.by_time.votes import ENOUGH_VOTES, REPRESENTATIVES, Places, vote_of, voted, won
+from inference.ports.by_time.votes import ENOUGH_VOTES, REPRESENTATIVES, Places, vote_of, vote_on_same, voted, won
 from results.model import PortUsage
 from xed_convert.errors import UopscopeError
 from xed_convert.model import OperandKind
@@ -406,6 +406,11 @@ class Discovery:
                 ]
         return found
 
+    def both_ways(self, pairs: Sequence[tuple[Member, Member]]) -> Procedure[list[tuple[Asked, Asked]]]:
+        """Ask of each pair how many µops of either are confined to the other's set."""
+        answers = iter((yield from self.answers([way for one, two in pairs for way in ((one, two), (two, one))])))
+        return [(next(answers), next(answers)) for _ in pairs]
+
     def classes_of(self, members: Sequence[Member]) -> Procedure[list[MemberClass]]:
         """Group members by their sets, smaller sets first."""
         steady = yield from self._steady(members)
@@ -462,11 +467,9 @@ class Discovery:
         def of_one_set(
             open_: Sequence[Places], members: Sequence[tuple[Member, Member]]
         ) -> Procedure[list[bool | None]]:
-            answers = iter((yield from self.answers([way for one, two in members for way in ((one, two), (two, one))])))
-            both = [(next(answers), next(answers)) for _ in open_]
+            both = yield from self.both_ways(members)
             waits.update(places for places, ways in zip(open_, both, strict=True) if all(map(_waits_longer, ways)))
-            uops = [[one.answer.uops if one.answer else None for one in ways] for ways in both]
-            return [False if 0 in each else True if each == [1, 1] else None for each in uops]
+            return [vote_on_same(ways) for ways in both]
 
         pairs = [
             (i, o) for i, o in combinations(range(len(classes)), 2) if classes[i].first.size == classes[o].first.size

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from inference.ports.by_time.members import SHARES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from inference.experiment import Procedure
     from inference.ports.by_time.members import Member, MemberClass
@@ -50,6 +50,14 @@ def vote_of(asked: Asked) -> bool | None:
     if asked.answer is None or (asked.answer.most and min(asked.answer.values) <= SHARES):
         return None
     return asked.answer.most > 0
+
+
+def vote_on_same(ways: Iterable[Asked]) -> bool | None:
+    """Return whether two instructions have one set, from the answers about either beside the other (None: not told)."""
+    uops = [one.answer.uops if one.answer else None for one in ways]
+    if 0 in uops:
+        return False
+    return True if set(uops) == {1} else None
 
 
 def won(votes: Sequence[bool]) -> bool:

@@ -6,7 +6,8 @@ Such code may leave narrower vectors other ports than they have alone. On Emeral
 1. 512-bit instructions are grouped by their sets, like others before;
 2. if they slow narrower vectors, sets of several ports that these have count no more;
 3. each group is placed among the ports that are known: by the sets that it is confined to, and by those that are
-   confined to it. What fits several places is left out.
+   confined to it. What fits several places is left out;
+4. 512-bit loads are compared with the known sets of loads alone: they show whether these take 512 bits, too.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from generator.sequences.blocking import CodeKind, fits, is_wide
 from inference.ports.by_time.blockers import proved_blockers
 from inference.ports.by_time.machine import TimedMachine, TimedSet
 from inference.ports.by_time.members import MemberClass
-from inference.ports.by_time.votes import ENOUGH_VOTES, vote_of, voted, won
+from inference.ports.by_time.votes import ENOUGH_VOTES, vote_of, vote_on_same, voted, won
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from inference.ports.by_time.mixes import Asked
     from inference.ports.by_time.votes import Places
     from results.ports import PortSet
+    from xed_convert.model import InstructionVariant
 
 VECTORS = "VEC"
 """The register file of which 512-bit code may change the sets."""
@@ -64,6 +66,8 @@ def find_wide_sets(
     placed = search.placed()
     if not placed or (not search.changes and set(placed.values()) <= {one.ports for one in machine.sets}):
         return None
+    loads = [one for one in candidates if is_wide(one.variant) and _is_load(one.variant)]
+    yield from search.add_loads((yield from discovery.members_of(loads)))
     classes, ports = search.in_all(placed)
     proved = yield from proved_blockers(classes, ports, discovery.answers)
     sets = tuple(
@@ -72,6 +76,11 @@ def find_wide_sets(
         if CodeKind.WIDE in blockers
     )
     return replace(machine, sets=sets, blockable=discovery.blockable(sets), alternatives=(), parts=())
+
+
+def _is_load(variant: InstructionVariant) -> bool:
+    """Whether a candidate loads: of those that access memory, only plain loads and stores block."""
+    return variant.accesses_memory and not any(one.memory is not None and one.written for one in variant.operands)
 
 
 def _in_wide_code(found: MemberClass) -> MemberClass:
@@ -142,6 +151,29 @@ class _WideSearch:
         pairs = [*of_known, *combinations(self.wide_places, 2)]
         further = [(i, o) for i, o in pairs if self.size(i) <= self.size(o)]
         self.confined |= yield from voted(self.classes, further, self._ballot)
+
+    def add_loads(self, loads: Sequence[Member]) -> Procedure[None]:
+        """Add those of these 512-bit loads to a known set of loads that have this set and no other.
+
+        Each is asked about alone. They are no groups to be placed, since a wrong vote about one would lose all places.
+        """
+        sets = [place for place, one in enumerate(self.sets) if one.is_of_loads and self.known[place].members]
+        classes = [*self.known, *(MemberClass([one]) for one in loads)]
+        pairs = [
+            (number, place)
+            for number, one in enumerate(loads, len(self.known))
+            for place in sets
+            if one.size == self.size(place)
+        ]
+        votes = yield from voted(classes, pairs, self._ballot_on_same)
+        for (number, place), each in votes.items():
+            if won(each):
+                self.known[place].members += classes[number].members
+
+    def _ballot_on_same(
+        self, _: Sequence[Places], members: Sequence[tuple[Member, Member]]
+    ) -> Procedure[list[bool | None]]:
+        return [vote_on_same(ways) for ways in (yield from self.discovery.both_ways(members))]
 
     def _ballot(
         self, open_: Sequence[Places], members: Sequence[tuple[Member, Member]]

@@ -19,6 +19,8 @@ from inference.ports.by_time.infer import infer_by_time
 from inference.ports.by_time.machine import Discovery, TimedMachine
 from inference.ports.by_time.mixes import MixFactory
 from inference.ports.by_time.wide import find_wide_sets
+from inference.ports.infer import PortConclusion
+from results.findings import Indistinguishable
 from results.model import PortUsage, Status
 from results.ports import throughput_of
 from runner.backends.sim import SimBackend, open_machine
@@ -30,7 +32,6 @@ from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
     from inference.experiment import Request
-    from inference.ports.infer import PortConclusion
     from xed_convert.model import InstructionVariant
 
 WIDTH = 6
@@ -242,6 +243,54 @@ def test_what_no_512_bit_instruction_shows_is_not_known_of_them(catalogue: Catal
     assert names(found, by_letter) == {"1", "06", "15A", "05", "0", "5", "2"}
     files = [{one.is_of_memory: one.files for one in each.sets}[True] for each in (machine, found)]
     assert files == [{"GPR", "VEC"}, {"GPR"}]
+
+
+LOADS = {"MOV (R64, M64)": "p23", "VMOVD (XMM, M32)": "p23"}
+
+
+@pytest.mark.parametrize(
+    ("loads", "shown"),
+    [
+        pytest.param({"VMOVAPS (ZMM, M512)": "p23"}, {"GPR", "VEC"}, id="the same ports"),
+        pytest.param({"VMOVAPS (ZMM, M512)": "p2"}, {"GPR"}, id="one of them"),
+        pytest.param({"VMOVAPS (ZMM, M512)": "p24"}, {"GPR"}, id="one of them and another"),
+        pytest.param({"VMOVAPS (M512, ZMM)": "p23"}, {"GPR"}, id="a store"),
+        pytest.param(
+            {"VMOVAPS (ZMM, M512)": "p24", "VMOVDQA64 (ZMM, M512)": "p23"}, {"GPR", "VEC"}, id="one load of two"
+        ),
+    ],
+)
+def test_512_bit_loads_show_that_a_set_of_loads_takes_them(
+    catalogue: Catalogue, loads: dict[str, str], shown: set[str]
+) -> None:
+    narrow, wide = NARROW | LOADS, WIDE | loads
+    machine, found = searched(catalogue, MadeUpCore(catalogue, narrow | wide), wide, narrow)
+    assert found is not None
+    (set_of_loads,) = [one for one in found.sets if one.is_of_memory]
+    assert set_of_loads.ports in {one.ports for one in machine.sets if one.is_of_memory}
+    assert set_of_loads.files == shown
+    assert {one for one in set_of_loads.members if one in loads} == {
+        one for one, ports in loads.items() if ports == "p23" and "VEC" in shown
+    }
+
+
+def test_a_512_bit_load_is_stated_where_others_show_its_set(catalogue: Catalogue) -> None:
+    """One per cycle is no faster than one port allows, so that its own time does not tell."""
+    subject = catalogue.by_string("VPMINSD (ZMM, ZMM, M512)")
+    narrow, wide = NARROW | LOADS, WIDE | {"VMOVAPS (ZMM, M512)": "p23"}
+    core = MadeUpCore(catalogue, narrow | wide | {subject.string: "p23"})
+    machine, found = searched(catalogue, core, wide, narrow)
+    without = replace(machine, wide=searched(catalogue, core, WIDE, narrow)[1])
+    mixes = MixFactory(InstructionFactory(catalogue))
+    stated, named = (
+        driven(infer_by_time(each, mixes, subject, Fraction(1)), core.measured)
+        for each in (replace(machine, wide=found), without)
+    )
+    assert isinstance(stated, PortConclusion)
+    assert isinstance(named, PortConclusion)
+    (loads,) = [machine.public(one.ports) for one in machine.sets if one.is_of_memory]
+    assert stated.usage == PortUsage({loads: 1})
+    assert isinstance(named.failure, Indistinguishable)
 
 
 def test_mmx_instructions_show_a_set_that_other_narrow_ones_lack(catalogue: Catalogue) -> None:
