@@ -15,19 +15,21 @@ from inference.calibration import Calibrations, snapped
 from inference.experiment import Measured
 from inference.latency.conclusions import conclude
 from inference.latency.evidence import Evidence, drift_seen
-from inference.latency.infer import infer_latencies
-from results.model import Bound, Status
+from inference.latency.infer import LatencyOutcome, infer_latencies
+from results.model import Bound, LatencyPart, Status
 from results.sentences import heading, lines
 from simulator.judging.latency import expected, judge
 from simulator.machines.bypass import FLOAT, INTEGER, BypassDelays
 from tests.effort import sample
 from tests.inference.lab import Lab, compare
+from tests.inference.ports.test_by_time import driven
 from tests.nonempty import faults, some
 from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from inference.experiment import Request
-    from inference.latency.infer import LatencyOutcome
 
 
 @pytest.fixture(scope="module")
@@ -195,6 +197,14 @@ def test_every_link_but_the_crossing_ones_can_be_calibrated(catalogue: Catalogue
         assert not link_named(name).cross_domain
 
 
+def inferred(catalogue: Catalogue, string: str, answer: Callable[[Request], Measured]) -> LatencyOutcome:
+    instructions = InstructionFactory(catalogue)
+    plan = plan_latency(instructions, catalogue.by_string(string))
+    outcome = driven(infer_latencies(plan, Calibrations(instructions)), answer)
+    assert isinstance(outcome, LatencyOutcome)
+    return outcome
+
+
 def answered(request: Request) -> Measured:
     """Say what Zen 4 does: merging into a register that has long been ready delays a masked instruction."""
     benchmark = request.benchmark
@@ -207,17 +217,9 @@ def answered(request: Request) -> Measured:
 
 
 def test_a_fractional_latency_is_compared_with_that_of_swapped_operands(catalogue: Catalogue) -> None:
-    instructions = InstructionFactory(catalogue)
-    variant = catalogue.by_string("VANDPS (XMM, K, XMM, XMM)")
-    procedure = infer_latencies(plan_latency(instructions, variant), Calibrations(instructions))
-    try:
-        requests = next(procedure)
-        while True:
-            requests = procedure.send([answered(request) for request in requests])
-    except StopIteration as end:
-        outcome = end.value
+    outcome = inferred(catalogue, "VANDPS (XMM, K, XMM, XMM)", answered)
     (found,) = [one for one in outcome.latencies if (one.source, one.destination, one.same_register) == (4, 1, False)]
-    assert (found.cycles, found.bound, found.chain) == (1, Bound.UPPER, "itself swapped")
+    assert (float(found.cycles), found.bound, found.chain) == (1, Bound.UPPER, "itself swapped")
     text = next("\n".join(lines(one)) for one in outcome.derivations if one.latency == found.key)
     assert "2.00 cycles of the chain / 2 = 1.00 (upper bound)" in text
 
@@ -231,17 +233,27 @@ def slow_behind_links(request: Request) -> Measured:
 
 
 def test_a_chain_without_links_tells_more_where_throughput_may_limit_that_with_links(catalogue: Catalogue) -> None:
-    instructions = InstructionFactory(catalogue)
-    plan = plan_latency(instructions, catalogue.by_string("KSHIFTRQ (K, K, I8)"))
-    procedure = infer_latencies(plan, Calibrations(instructions))
-    try:
-        requests = next(procedure)
-        while True:
-            requests = procedure.send([slow_behind_links(request) for request in requests])
-    except StopIteration as end:
-        outcome = end.value
+    outcome = inferred(catalogue, "KSHIFTRQ (K, K, I8)", slow_behind_links)
     (found,) = [one for one in outcome.latencies if not one.same_register]
-    assert (found.cycles, found.bound, found.chain) == (2, Bound.UPPER, "itself swapped")
+    assert (float(found.cycles), found.bound, found.chain) == (2, Bound.UPPER, "itself swapped")
+
+
+def late_if_stored_early(request: Request) -> Measured:
+    """Say what a Cascade Lake does: a stored value comes two cycles later if the load asks too soon."""
+    benchmark = request.benchmark
+    cycles = Fraction(len(benchmark.body), 4 if benchmark.purpose.startswith("throughput") else 1)
+    if "2_mem → 1" in benchmark.purpose:
+        links = sum(line.text.startswith("MOVSXD") for line in benchmark.body)
+        cycles = Fraction(links + 5 if links else 7)
+    return Measured(request, Status.OK, {"core_cycles": cycles}, {"core_cycles": Fraction(0)})
+
+
+def test_a_stored_value_is_measured_by_a_longer_chain_although_the_time_of_the_short_one_is_whole(
+    catalogue: Catalogue,
+) -> None:
+    outcome = inferred(catalogue, "MOV (R64, M64)", late_if_stored_early)
+    (found,) = [one for one in outcome.latencies if one.part is LatencyPart.MEMORY]
+    assert (float(found.cycles), found.bound, found.chain) == (4, Bound.UPPER, "store64")
 
 
 FORWARDED = BypassDelays(tuple(("adder", other, 1) for other in (INTEGER, FLOAT)), (("VADDPD", "adder"),))
