@@ -130,15 +130,13 @@ def duration_text(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-def taken_text(seconds: float, lost_seconds: float) -> str:
+def taken_text(seconds: float, lost_seconds: float, consequence: str = "throughputs may be too high") -> str:
     """Write a duration.
 
-    If other users of the core took a second or more, say how much, and warn if that is a large share.
+    If other users of the core took a second or more, say how much, and warn of the consequence if it is a large share.
     """
     lost = f", {duration_text(lost_seconds)} of it lost to other users of the core" if lost_seconds >= 1 else ""
-    busy = (
-        "; the machine was busy, throughputs may be too high" if lost and lost_seconds >= BUSY_SHARE * seconds else ""
-    )
+    busy = f"; the machine was busy, {consequence}" if lost and lost_seconds >= BUSY_SHARE * seconds else ""
     return duration_text(seconds) + lost + busy
 
 

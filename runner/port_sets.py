@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from inference.characterizer import Characterizer
 from results.model import port_order, port_set_name
 from runner.backend import BackendError
-from runner.measuring.protocol import Measurer
 from runner.measuring.session import Limits, Session
 
 if TYPE_CHECKING:
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
     from inference.ports.by_time.machine import TimedMachine
     from results.ports import PortSet
-    from runner.backend import Backend
+    from runner.measuring.protocol import Measurer
     from runner.measuring.session import Progress
     from xed_convert.catalogue.catalogue import Catalogue
 
@@ -27,20 +26,21 @@ SHOWN_ALTERNATIVES = 3
 
 
 def find_port_sets(
-    backend: Backend, catalogue: Catalogue, on_progress: Callable[[Progress], None] | None = None
+    measurer: Measurer, catalogue: Catalogue, on_progress: Callable[[Progress], None] | None = None
 ) -> TimedMachine:
     """Find the sets of ports that instructions can keep busy, from times only.
 
     Args:
-        backend: where mixes of instructions are timed.
+        measurer: times mixes of instructions.
         catalogue: where instructions come from.
         on_progress: called with the number of measurements.
 
     Raises:
         BackendError: the backend broke down, or neither moves nor NOPs run on it.
     """
-    session = Session(Measurer(backend), limits=Limits(keep_raw=False), on_progress=on_progress)
-    found = session.run_one(Characterizer(catalogue, backend.info().capabilities, by_time=True).find_port_sets())
+    session = Session(measurer, limits=Limits(keep_raw=False), on_progress=on_progress)
+    capabilities = measurer.backend.info().capabilities
+    found = session.run_one(Characterizer(catalogue, capabilities, by_time=True).find_port_sets())
     if found is None:
         raise BackendError("no issue width: neither moves nor NOPs could be timed", hint="`uopscope doctor` looks why")
     return found

@@ -7,6 +7,7 @@ import io
 import json
 from contextlib import closing
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -55,23 +56,27 @@ def sets(
     `characterize --ports-by-time` begins with the same search. It takes up to a minute.
     """
     from results.campaign.codec import encode_provenance  # noqa: PLC0415 - `--help` needs none of these
-    from results.text import machine_text  # noqa: PLC0415 - likewise
+    from results.text import machine_text, taken_text  # noqa: PLC0415 - likewise
     from runner.backends.registry import open_backend  # noqa: PLC0415 - likewise
     from runner.cli.support.counting import measured_so_far  # noqa: PLC0415 - likewise
+    from runner.measuring.protocol import Measurer  # noqa: PLC0415 - likewise
     from runner.port_sets import document, find_port_sets, lines_of  # noqa: PLC0415 - likewise
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - likewise
 
     if json_file is not None and json_file != "-":
         check_writable(Path(json_file))
     with closing(open_backend(backend, cpu=cpu, architecture=arch)) as opened:
-        found = find_port_sets(opened, Catalogue.load(), measured_so_far("microbenchmarks"))
-        provenance = opened.info().provenance
-    data = {"provenance": encode_provenance(provenance)} | document(found)
+        measurer, begun = Measurer(opened), monotonic()
+        found = find_port_sets(measurer, Catalogue.load(), measured_so_far("microbenchmarks"))
+        seconds, provenance = monotonic() - begun, opened.info().provenance
+    taken = {"seconds": seconds, "seconds_lost_to_others": measurer.lost_seconds}
+    data = {"provenance": encode_provenance(provenance)} | taken | document(found)
     with shown_anyway() as attempt:
         attempt(lambda: write_text(json_file, lambda: json.dumps(data, indent=1, ensure_ascii=False) + "\n"))
         if json_file != "-":
             print(machine_text(provenance))
             print("\n".join(lines_of(found)))
+            print(f"in {taken_text(seconds, measurer.lost_seconds, 'sets may be missing')}")
 
 
 @app.command(epilog="Example: uopscope ports fit mixes.json -o mapping.json")

@@ -11,8 +11,10 @@ import pytest
 
 from inference.ports.by_time.machine import KnownPart
 from results.model import PortUsage
+from results.text import taken_text
 from runner.backends.sim import SimBackend
 from runner.cli import ports
+from runner.measuring.protocol import Measurer
 from runner.port_sets import document, find_port_sets, lines_of
 from runner.verification.by_time import true_names
 from runner.verification.run import machines
@@ -36,7 +38,7 @@ def backend() -> SimBackend:
 
 @pytest.fixture(scope="module")
 def found(backend: SimBackend) -> TimedMachine:
-    return find_port_sets(backend, Catalogue.load())
+    return find_port_sets(Measurer(backend), Catalogue.load())
 
 
 def rows(found: TimedMachine) -> list[str]:
@@ -104,6 +106,19 @@ def test_the_command_writes_what_it_prints(tmp_path: Path, capsys: pytest.Captur
     assert said.startswith(f"{MACHINE}: simulated {MACHINE} (a model, not a CPU), backend sim\n")
     assert (written["provenance"]["architecture"], written["provenance"]["is_model"]) == (MACHINE, True)
     assert all(one["variants"][0] in said for one in some(written["sets"], 2))
+    assert said.splitlines()[-1] == f"in {taken_text(written['seconds'], 0)}"
+    assert written["seconds_lost_to_others"] == 0
+
+
+def test_the_command_says_that_the_core_was_busy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Measurer, "lost_seconds", 3600.0)
+    target = tmp_path / "sets.json"
+    assert called(["sets", "--backend", "sim", "--arch", MACHINE, "--json", str(target)], ports.app) == 0
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said.endswith("1 h 0 min of it lost to other users of the core; the machine was busy, sets may be missing")
+    assert json.loads(target.read_text())["seconds_lost_to_others"] == 3600
 
 
 @pytest.mark.parametrize(
