@@ -163,6 +163,7 @@ class Job(NamedTuple):
             asked.state,
             asked.loop_register,
             asked.warm_up,
+            clear_end=True,
         )
 
 

@@ -34,7 +34,8 @@ class Style:
     (for CPUs with AVX enabled). The body begins `offset_bytes` behind a multiple of `harness.ALIGNMENT`. `drained`
     puts long NOPs before it, so that the front end's queues hold nothing else. `state` and `loop_register` (of
     `LOOP_REGISTERS`; not used in the state AGAIN) say which registers the body may use. In the state AGAIN, `warm_up`
-    iterations go first, which are not counted.
+    iterations go first, which are not counted. `clear_end` puts a NOP before the end of a loop that has no LFENCE, so
+    that its jump touches no 32-byte boundary.
     """
 
     fenced: bool = False
@@ -44,6 +45,7 @@ class Style:
     state: State = State.ZERO
     loop_register: str = "r15"
     warm_up: int = 0
+    clear_end: bool = False
 
 
 PLAIN = Style()

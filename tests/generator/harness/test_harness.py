@@ -11,7 +11,7 @@ from iced_x86 import Decoder, Formatter, FormatterSyntax, Mnemonic, OpKind
 
 from generator.harness import assemble_templates, assembly, native
 from generator.harness.harness import ALIGNMENT, ENTRY_OFFSET, RDTSC, CounterReader, layout, render
-from generator.harness.style import State, Style
+from generator.harness.style import LOOP_REGISTERS, State, Style
 from generator.microbenchmark import Line, Microbenchmark
 from tests.nonempty import some
 
@@ -60,7 +60,7 @@ class Loaded:
 @pytest.mark.parametrize(("copies", "iterations"), [(0, 0), (1, 0), (110, 0), (10, 1), (110, 100), (0, 3)])
 def test_every_copy_runs_in_every_iteration(copies: int, iterations: int, fenced: bool) -> None:
     bench = benchmark(ADD_R8_1, STORE_R8)
-    loaded = Loaded(render(bench, copies, iterations, RDTSC, Style(fenced=fenced)))
+    loaded = Loaded(render(bench, copies, iterations, RDTSC, Style(fenced=fenced, clear_end=True)))
     loaded.run()
     assert loaded.u64(loaded.area) == copies * max(1, iterations)
     assert loaded.u64(0x180) > loaded.u64(0x100) > 0
@@ -144,6 +144,33 @@ def test_the_blob_is_made_as_its_layout_says(
     assert blob.count(b"\x57\x7e") <= (setup + body * copies).count(b"\x57\x7e") + 1
     literal_loads = [i for i in Decoder(64, blob[shape.body_end :], ip=shape.body_end) if i.is_ip_rel_memory_operand]
     assert [i.memory_displacement for i in literal_loads] == [0]
+
+
+@given(
+    body=st.binary(min_size=1, max_size=70),
+    copies=st.integers(0, 300),
+    offset=st.integers(0, 63),
+    register=st.sampled_from([*LOOP_REGISTERS]),
+)
+def test_the_end_of_a_loop_touches_no_boundary_of_32_bytes(
+    *, body: bytes, copies: int, offset: int, register: str
+) -> None:
+    style = Style(offset_bytes=offset, loop_register=register, clear_end=True)
+    arguments = (benchmark(Line(body, "body")), copies, 7, RDTSC, style)
+    blob, shape = render(*arguments), layout(*arguments)
+    behind = shape.body_offset + len(body) * copies
+    nop, counted, jump = Decoder(64, blob[behind : shape.body_end], ip=behind)
+    assert [one.mnemonic for one in (nop, counted, jump)] == [Mnemonic.NOP, Mnemonic.DEC, Mnemonic.JNE]
+    assert counted.ip // 32 == jump.next_ip // 32  # the byte behind it is in the same stretch, too
+    assert jump.near_branch_target == shape.body_offset
+
+
+def test_a_loop_with_a_fence_and_one_that_nobody_asked_to_be_clear_end_with_the_count() -> None:
+    for style in (Style(), Style(fenced=True, clear_end=True)):
+        arguments = (benchmark(ADD_R8_1), 3, 7, RDTSC, style)
+        blob, shape = render(*arguments), layout(*arguments)
+        ending = Decoder(64, blob[shape.body_offset + 3 * len(ADD_R8_1.code) : shape.body_end])
+        assert [one.mnemonic for one in ending] == [Mnemonic.DEC, Mnemonic.JNE]
 
 
 def test_only_the_counter_reads_differ_between_backends() -> None:
