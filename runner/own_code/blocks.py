@@ -227,7 +227,7 @@ class BlockMeasurer:
         Simulated machines count exactly and have memory everywhere: there blocks run once, with unknown registers.
         """
         for entry in entries:
-            entry.rounds.copies = _copies(entry)
+            entry.rounds.copies, entry.rounds.is_loop = _copies(entry), entry.mode is BlockMode.LOOP
         jobs = [self._job(entry, 1, PROBE_ROUNDS) for entry in entries]
         repeat = Repeat(1, 3, self.options.time_limit_seconds)
         for entry, result in zip(entries, self.backend.run(jobs, self._clock, repeat), strict=True):
@@ -302,7 +302,8 @@ class BlockMeasurer:
         rounds = entry.rounds
         longest = max((time for times in (rounds.times, rounds.disturbed) for time in times[1]), default=TARGET_CYCLES)
         if rounds.count == 1 and not self.info.is_model and longest < TARGET_CYCLES / TOO_SHORT:
-            entry.rounds = BlockRounds(rounds.copies, _iterations(entry, longest / rounds.iterations), count=1)
+            iterations = _iterations(entry, longest / rounds.iterations)
+            entry.rounds = BlockRounds(rounds.copies, iterations, count=1, is_loop=rounds.is_loop)
 
     def _cycles(self, samples: Mapping[str, Sequence[int]]) -> float:
         """Return the core cycles of a run: the mean between the quartiles, which few odd repetitions move little."""

@@ -66,3 +66,39 @@ def test_a_misaligned_access_is_a_remark() -> None:
     timing = rounds(1, [0.0] * 4).agreed_timing("crosses")
     assert timing is not None
     assert (timing.reason, timing.problem) == ("crosses", BlockProblem.MISALIGNED)
+
+
+def loops(small: float, large: float, *, is_loop: bool = True) -> BlockRounds:
+    """Return rounds of loops of which a pass takes so many cycles."""
+    found = BlockRounds((8, 32), ITERATIONS, count=4, is_loop=is_loop)
+    for times, cycles in zip(found.times, (small, large), strict=True):
+        times.extend([cycles * ITERATIONS] * 4)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "is_in_line"),
+    [
+        (8.0, 32.0, True),
+        (11.0, 35.0, True),
+        (5.5, 114.8, False),  # the smaller one comes from the loop buffer
+        (14.2, 16.0, False),  # the smaller one is decoded each time
+        (19.0, 19.0, False),  # the difference is nothing
+    ],
+)
+def test_loops_that_disagree_about_a_copy_have_no_number(small: float, large: float, is_in_line: bool) -> None:
+    found = loops(small, large)
+    agreed, last = found.agreed_timing(""), found.last_timing("")
+    assert last.ok == is_in_line
+    if is_in_line:
+        assert agreed is not None
+        assert agreed.cycles == pytest.approx(1)
+    else:
+        assert agreed is None
+        assert last.problem is BlockProblem.NOT_IN_LINE
+        said = f"not in line: a copy takes {small / 8:.2f} cycles in a loop of 8, and {large / 32:.2f} in one of 32"
+        assert last.reason == said
+
+
+def test_copies_in_a_row_may_have_much_around_them() -> None:
+    assert loops(60, 84, is_loop=False).agreed_timing("") is not None
