@@ -103,6 +103,7 @@ class Note(StrEnum):
     SPREAD_ADDED = "spread added"
     NOT_REPEATED = "not repeated"
     PASSES_DIFFER = "passes differ"
+    NOT_ALWAYS_ELIMINATED = "not always eliminated"
     NO_SLOTS_LEFT = "no slots left"
     UNLIKE_REGISTERS = "unlike registers"
 

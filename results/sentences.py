@@ -106,6 +106,8 @@ _REMARKS = {
     "upper bound",
     Note.NOT_REPEATED: "a second measurement gave the same whole number but another fraction: the whole number counts",
     Note.PASSES_DIFFER: "each pass takes whole cycles: the fraction is the mean of shorter and longer passes",
+    Note.NOT_ALWAYS_ELIMINATED: "another latency of this output is 0 in some passes and 1 in others, so this is 1 at "
+    "most",
     Note.NO_SLOTS_LEFT: "each slot has its µop on these sets: it has none on those of other registers",
     Note.UNLIKE_REGISTERS: "that is not the form with registers and a load, so all was measured once more:",
 }

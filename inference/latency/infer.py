@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from generator.chains.links import GPR_NODES, VECTOR_NODES, restoring
 from generator.chains.links import pads as pad_links
 from generator.operands.values import ValueKind
-from inference.latency.conclusions import conclude, derivations, key_of, merge_flags
+from inference.latency.conclusions import conclude, derivations, key_of, merge_flags, with_slower_passes
 from inference.latency.evidence import HALF, Attempt, Evidence, PairEvidence, drift_seen, is_unsteady
 from results.findings import Code, LinksMissing, NoLatency, NotGenerated, NotPlanned, NotRun
 from xed_convert.errors import UopscopeError
@@ -108,7 +108,7 @@ def infer_latencies(
     drift = _drift(measured, calibrations)
     _judge_by_own_chains(measured, drift)
     off = max(drift, calibrations.off)
-    chosen = [conclude(one.pair, one.found, calibrations.times, drift, off) for one in measured]
+    chosen = with_slower_passes([conclude(one.pair, one.found, calibrations.times, drift, off) for one in measured])
     latencies = merge_flags([result for result, _ in chosen if result is not None])
     return LatencyOutcome(tuple(latencies), tuple(failures), tuple(derivations(latencies, chosen)), tuple(left_out))
 

@@ -3,9 +3,12 @@
 from fractions import Fraction
 from typing import Any, cast
 
-from inference.latency.conclusions import merge_flags
+import pytest
+
+from inference.latency.conclusions import merge_flags, with_slower_passes
 from inference.latency.evidence import Evidence, settled
-from results.model import Bound, LatencyResult
+from results.findings import Note, Remark
+from results.model import LATENCY, Bound, Derivation, LatencyResult
 
 
 def result(source: str, destination: str, cycles: int) -> LatencyResult:
@@ -64,3 +67,27 @@ def test_a_fraction_of_chains_that_are_as_long_may_be_the_clocks() -> None:
     one, other = chain(Fraction(711, 100), 1, "one"), chain(Fraction(711, 100), 1, "other")
     cycles, spread = settled(one, [one, other], Fraction(0))
     assert (cycles, spread) == (Fraction(611, 100), Fraction(3, 100) * Fraction(711, 100))
+
+
+@pytest.mark.parametrize(
+    ("bound", "cycles", "other", "output", "stated"),
+    [
+        pytest.param(Bound.UPPER, "0", "1/3", 1, 1, id="0 where one of three instances takes a cycle"),
+        pytest.param(Bound.UPPER, "0", "1", 1, 0, id="the other takes whole cycles"),
+        pytest.param(Bound.UPPER, "0", "1/50", 1, 0, id="the other is 0 but for noise"),
+        pytest.param(Bound.UPPER, "2", "1/3", 1, 2, id="a bound that allows for it"),
+        pytest.param(Bound.UPPER, "0", "1/3", 2, 0, id="another output"),
+        pytest.param(Bound.EXACT, "0", "1/3", 1, 0, id="no bound"),
+    ],
+)
+def test_an_upper_bound_of_0_is_none_where_not_each_instance_is_eliminated(
+    bound: Bound, cycles: str, other: str, output: int, stated: int
+) -> None:
+    one = LatencyResult(2, 1, Fraction(cycles), bound, "por")
+    same = LatencyResult(2, output, Fraction(other), Bound.EXACT, "itself", same_register=True)
+    chosen = [(each, Derivation(LATENCY, (), (), each.key)) for each in (one, same)]
+    (found, how), (kept, _) = with_slower_passes(chosen)
+    assert found is not None
+    assert (float(found.cycles), found.bound) == (stated, bound)
+    assert how.steps == ((Remark(Note.NOT_ALWAYS_ELIMINATED),) if stated != Fraction(cycles) else ())
+    assert kept == same
