@@ -51,7 +51,7 @@ JUMP_BYTES = 32
 """Bytes of code that the µop cache may leave out if a jump touches their boundary."""
 
 OPERAND_SIZE = b"\x66"
-"""The prefix that makes a NOP longer than the longest one that Intel recommends."""
+"""The prefix that makes a NOP longer than the longest of `NOPS`."""
 
 PATCH_ITERATIONS = 0x7E570002
 """Marks the number of iterations of the loop, or of those that warm up."""

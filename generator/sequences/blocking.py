@@ -175,6 +175,12 @@ def is_wide(variant: InstructionVariant) -> bool:
     return any(vector_bits(operand) == 512 for operand in variant.operands if operand.kind is not OperandKind.FLAGS)
 
 
+def is_wide_load(variant: InstructionVariant) -> bool:
+    """Whether it loads 512 bits of memory and stores nothing."""
+    places = [operand for operand in variant.operands if operand.memory is not None]
+    return any(one.read and vector_bits(one) == 512 for one in places) and not any(one.written for one in places)
+
+
 def vector_bits(operand: Operand) -> int:
     """Return the bits of a vector: memory of one element may be broadcast to all of them."""
     return (operand.width_bits or 0) * (operand.memory.elements if operand.memory else 1)

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from generator.operands.values import ValueKind
-from inference.latency.evidence import HALF, NEAR, NEAR_SHARE, best_of, disagree, settled
+from inference.latency.evidence import NEAR, NEAR_SHARE, best_of, disagree, settled
 from results.findings import About, ChainTime, LinkShare, Note, Remark
 from results.model import LATENCY, Bound, Derivation, LatencyKey, LatencyResult
 
@@ -25,13 +25,16 @@ if TYPE_CHECKING:
 WITHOUT_LINKS, SWAPPED = "itself", "itself swapped"
 """What chains without links are called: of one instance, and of two instances with swapped operands."""
 
+Conclusion = tuple[LatencyResult | None, Derivation]
+"""The result of a pair (None: it has no dependency) and its derivation."""
+
 SHOWN = Fraction(1, 200)
 """Cycles. A smaller spread does not show in two decimals."""
 
 
 def conclude(
     pair: OperandPair, found: Sequence[Evidence], times: Mapping[str, LinkTime], drift: Fraction, off: Fraction
-) -> tuple[LatencyResult | None, Derivation]:
+) -> Conclusion:
     """Return the result of a pair (None: it has no dependency) and its derivation.
 
     Args:
@@ -74,12 +77,8 @@ def conclude(
     return result, Derivation(LATENCY, (*steps, *remarks), experiments, key)
 
 
-Conclusion = tuple[LatencyResult | None, Derivation]
-"""What `conclude` returns."""
-
-
 def with_slower_passes(chosen: Sequence[Conclusion]) -> list[Conclusion]:
-    """Raise upper bounds of 0 to a cycle where another latency of the same output is the mean of passes of 0 and 1.
+    """Let no latency be less than a cycle for sure where another one of the same output is a mean of passes of 0 and 1.
 
     Then the core does not eliminate each instance. It may eliminate just those that a chain consists of: on a simulated
     machine one move of three is not eliminated, and in some chains it is that of a breaker.
@@ -90,11 +89,19 @@ def with_slower_passes(chosen: Sequence[Conclusion]) -> list[Conclusion]:
         if one is not None and one.bound is Bound.EXACT and NEAR < one.cycles < 1 - NEAR
     }
     return [
-        (replace(one, cycles=Fraction(1)), replace(how, steps=(*how.steps, Remark(Note.NOT_ALWAYS_ELIMINATED))))
-        if one is not None and one.bound is Bound.UPPER and one.cycles < HALF and one.destination in sometimes
+        (
+            replace(one, cycles=Fraction(1), bound=Bound.UPPER),
+            replace(how, steps=(*how.steps, Remark(Note.NOT_ALWAYS_ELIMINATED))),
+        )
+        if one is not None and one.destination in sometimes and _is_too_quick(one)
         else (one, how)
         for one, how in chosen
     ]
+
+
+def _is_too_quick(one: LatencyResult) -> bool:
+    """Whether it says that every instance takes less than a cycle."""
+    return one.cycles < 1 if one.bound is Bound.UPPER else one.cycles <= NEAR
 
 
 def key_of(pair: OperandPair) -> LatencyKey:

@@ -74,7 +74,7 @@ class Evidence:
 
     @property
     def through_memory(self) -> bool:
-        """Whether the chain leads through a stored value, which takes longer if it is loaded at the wrong time.
+        """Whether a link stores or loads: a stored value takes longer if it is loaded at the wrong time.
 
         On a Cascade Lake, VANDPS takes 6.9 cycles behind a store, and 6.0 in a chain with twelve more links.
         """

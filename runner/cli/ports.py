@@ -66,8 +66,8 @@ def sets(
     if json_file is not None and json_file != "-":
         check_writable(Path(json_file))
     with closing(open_backend(backend, cpu=cpu, architecture=arch)) as opened:
-        measurer, begun = Measurer(opened), monotonic()
-        found = find_port_sets(measurer, Catalogue.load(), measured_so_far("microbenchmarks"))
+        measurer, catalogue, begun = Measurer(opened), Catalogue.load(), monotonic()
+        found = find_port_sets(measurer, catalogue, measured_so_far("microbenchmarks"))
         seconds, provenance = monotonic() - begun, opened.info().provenance
     taken = {"seconds": seconds, "seconds_lost_to_others": measurer.lost_seconds}
     data = {"provenance": encode_provenance(provenance)} | taken | document(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from results.model import Status
 
@@ -29,7 +29,7 @@ LEAST_CYCLES = 0.05
 MOST_AROUND_A_LOOP, NOT_IN_LINE = 6, 0.1
 """Core cycles of a pass, and share of the larger loop's pass, that may be besides the copies. Passes of 414 loops on a
 Cascade Lake take -3.4 to 3.0 cycles more than their copies. Three take 28 to 31 less: the smaller loop comes from the
-loop buffer, the larger one from the decoders."""
+loop buffer, the larger one from the decoders. No other core was tried."""
 
 
 class BlockProblem(StrEnum):
@@ -93,11 +93,14 @@ class BlockRounds:
     is_loop: bool = False
 
     def agreed_timing(self, remark: str) -> BlockTiming | None:
-        """Return the number of a block whose undisturbed rounds agree, with a remark; None if they do not."""
+        """Return the number of a block whose undisturbed rounds agree, with a remark; None if they do not.
+
+        If they agree on what no copy takes, return that there is no number.
+        """
         found = self._per_copy(self.times)
+        if self._is_out_of_line(found, AGREEMENT):
+            return self._without_line(found)
         if found is None or found.spread > AGREEMENT * found.cycles or found.cycles < LEAST_CYCLES:
-            return None
-        if not self._is_in_line(found):
             return None
         problem = BlockProblem.MISALIGNED if remark else BlockProblem.NONE
         return BlockTiming(Status.OK, found.cycles, found.spread, remark, problem)
@@ -108,6 +111,8 @@ class BlockRounds:
         A remark about the rounds is added to `remark`.
         """
         found = self._per_copy(self.times)
+        if self._is_out_of_line(found, STEADY):
+            return self._without_line(found)
         added, problem = "unsteady", BlockProblem.UNSTEADY
         if found is not None and found.spread <= AGREEMENT * found.cycles:
             added = f"only {min(map(len, self.times))} of {self.count} rounds were undisturbed"
@@ -115,20 +120,25 @@ class BlockRounds:
         if found is None:
             found = self._per_copy([[*quiet, *rest] for quiet, rest in zip(self.times, self.disturbed, strict=True)])
             added, problem = "another thread used the same core all the time", BlockProblem.DISTURBED
-        if found is not None and found.spread <= AGREEMENT * max(found.passes) and not self._is_in_line(found):
-            return self._not_in_line(found)
         if found is None or found.cycles < LEAST_CYCLES or found.spread > STEADY * found.cycles:
             return self._without_number()
         reason = "; ".join(filter(None, (remark, added)))
         return BlockTiming(Status.OK, found.cycles, found.spread, reason, problem)
 
-    def _is_in_line(self, found: _PerCopy) -> bool:
-        """Whether both loops show about the same time of a copy, so that the difference is one."""
-        small, large = found.passes
-        around = small - found.cycles * self.copies[0]
-        return not self.is_loop or abs(around) <= MOST_AROUND_A_LOOP + NOT_IN_LINE * large
+    def _is_out_of_line(self, found: _PerCopy | None, most: float) -> TypeGuard[_PerCopy]:
+        """Whether steady loops show another time of a copy each, so that the difference is the time of neither.
 
-    def _not_in_line(self, found: _PerCopy) -> BlockTiming:
+        Their rounds are steady if the spread is at most such a share of a pass.
+        """
+        if found is None or not self.is_loop:
+            return False
+        few, many = self.copies
+        small, large = found.passes
+        around = small - found.cycles * few
+        is_steady = found.spread * (many - few) <= most * max(small, large)
+        return is_steady and abs(around) > MOST_AROUND_A_LOOP + NOT_IN_LINE * large
+
+    def _without_line(self, found: _PerCopy) -> BlockTiming:
         small, large = (f"{cycles / copies:.2f}" for cycles, copies in zip(found.passes, self.copies, strict=True))
         few, many = self.copies
         reason = f"not in line: a copy takes {small} cycles in a loop of {few}, and {large} in one of {many}"

@@ -7,7 +7,7 @@ so that a coarse clock is enough. Each iteration begins with the same registers,
 is filled once per run.
 
     unrolled: [registers = value, LFENCE, n copies] in a loop, for two n; the difference counts
-    loop:     [some copies, DEC, JNE] for two numbers of copies, with nothing in between
+    loop:     [some copies, NOP, DEC, JNE] for two numbers of copies (the NOP: `generator.harness.harness`)
 
 Blocks are measured in batches, in rounds. A trial run finds faults, and how long a block takes. Then both sizes run
 until the faster half of the rounds of each agrees.

@@ -421,11 +421,10 @@ class Discovery:
             left = sorted((one for one in steady if one.size == size), key=preference)
             while left:
                 first, *rest = left
-                pairs = [pair for one in rest for pair in ((one, first), (first, one))]
-                answers = iter((yield from self.answers(pairs)) if pairs else [])
+                asked = (yield from self.both_ways([(one, first) for one in rest])) if rest else []
                 group, left = MemberClass([first]), []
-                for member in rest:
-                    both = [one.answer.uops if one.answer else None for one in (next(answers), next(answers))]
+                for member, ways in zip(rest, asked, strict=True):
+                    both = [one.answer.uops if one.answer else None for one in ways]
                     group.tests += 1
                     if both == [1, 1]:
                         group.members.append(member)

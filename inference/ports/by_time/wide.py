@@ -18,7 +18,7 @@ from itertools import combinations, product
 from math import prod
 from typing import TYPE_CHECKING
 
-from generator.sequences.blocking import CodeKind, fits, is_wide
+from generator.sequences.blocking import CodeKind, fits, is_wide, is_wide_load
 from inference.ports.by_time.blockers import proved_blockers
 from inference.ports.by_time.machine import TimedMachine, TimedSet
 from inference.ports.by_time.members import MemberClass
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from inference.ports.by_time.mixes import Asked
     from inference.ports.by_time.votes import Places
     from results.ports import PortSet
-    from xed_convert.model import InstructionVariant
 
 VECTORS = "VEC"
 """The register file of which 512-bit code may change the sets."""
@@ -66,8 +65,9 @@ def find_wide_sets(
     placed = search.placed()
     if not placed or (not search.changes and set(placed.values()) <= {one.ports for one in machine.sets}):
         return None
-    loads = [one for one in candidates if is_wide(one.variant) and _is_load(one.variant)]
-    yield from search.add_loads((yield from discovery.members_of(loads)))
+    loads = [one for one in candidates if is_wide_load(one.variant)]
+    beside = replace(discovery, most_often={})  # what loads is no measure of what computes
+    yield from search.add_loads((yield from beside.members_of(loads)))
     classes, ports = search.in_all(placed)
     proved = yield from proved_blockers(classes, ports, discovery.answers)
     sets = tuple(
@@ -76,11 +76,6 @@ def find_wide_sets(
         if CodeKind.WIDE in blockers
     )
     return replace(machine, sets=sets, blockable=discovery.blockable(sets), alternatives=(), parts=())
-
-
-def _is_load(variant: InstructionVariant) -> bool:
-    """Whether a candidate loads: of those that access memory, only plain loads and stores block."""
-    return variant.accesses_memory and not any(one.memory is not None and one.written for one in variant.operands)
 
 
 def _in_wide_code(found: MemberClass) -> MemberClass:
@@ -167,7 +162,7 @@ class _WideSearch:
         ]
         votes = yield from voted(classes, pairs, self._ballot_on_same)
         for (number, place), each in votes.items():
-            if won(each):
+            if len(each) >= ENOUGH_VOTES and won(each):
                 self.known[place].members += classes[number].members
 
     def _ballot_on_same(

@@ -77,17 +77,20 @@ def test_a_fraction_of_chains_that_are_as_long_may_be_the_clocks() -> None:
         pytest.param(Bound.UPPER, "0", "1/50", 1, 0, id="the other is 0 but for noise"),
         pytest.param(Bound.UPPER, "2", "1/3", 1, 2, id="a bound that allows for it"),
         pytest.param(Bound.UPPER, "0", "1/3", 2, 0, id="another output"),
-        pytest.param(Bound.EXACT, "0", "1/3", 1, 0, id="no bound"),
+        pytest.param(Bound.UPPER, "11/20", "1/3", 1, 1, id="a bound that whole cycles make 0"),
+        pytest.param(Bound.EXACT, "0", "1/3", 1, 1, id="0 that is called exact"),
+        pytest.param(Bound.EXACT, "1/3", "1/3", 1, 1 / 3, id="the same mean"),
     ],
 )
-def test_an_upper_bound_of_0_is_none_where_not_each_instance_is_eliminated(
-    bound: Bound, cycles: str, other: str, output: int, stated: int
+def test_0_is_not_stated_where_not_each_instance_is_eliminated(
+    bound: Bound, cycles: str, other: str, output: int, stated: float
 ) -> None:
     one = LatencyResult(2, 1, Fraction(cycles), bound, "por")
     same = LatencyResult(2, output, Fraction(other), Bound.EXACT, "itself", same_register=True)
     chosen = [(each, Derivation(LATENCY, (), (), each.key)) for each in (one, same)]
     (found, how), (kept, _) = with_slower_passes(chosen)
     assert found is not None
-    assert (float(found.cycles), found.bound) == (stated, bound)
-    assert how.steps == ((Remark(Note.NOT_ALWAYS_ELIMINATED),) if stated != Fraction(cycles) else ())
+    is_raised = stated != float(Fraction(cycles))
+    assert (float(found.cycles), found.bound) == (stated, Bound.UPPER if is_raised else bound)
+    assert how.steps == ((Remark(Note.NOT_ALWAYS_ELIMINATED),) if is_raised else ())
     assert kept == same

@@ -255,6 +255,7 @@ LOADS = {"MOV (R64, M64)": "p23", "VMOVD (XMM, M32)": "p23"}
         pytest.param({"VMOVAPS (ZMM, M512)": "p2"}, {"GPR"}, id="one of them"),
         pytest.param({"VMOVAPS (ZMM, M512)": "p24"}, {"GPR"}, id="one of them and another"),
         pytest.param({"VMOVAPS (M512, ZMM)": "p23"}, {"GPR"}, id="a store"),
+        pytest.param({"VPMOVZXBW (ZMM, M256)": "p23"}, {"GPR"}, id="256 bits of memory"),
         pytest.param(
             {"VMOVAPS (ZMM, M512)": "p24", "VMOVDQA64 (ZMM, M512)": "p23"}, {"GPR", "VEC"}, id="one load of two"
         ),

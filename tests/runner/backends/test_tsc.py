@@ -141,6 +141,7 @@ def test_what_is_between_marks_is_not_counted(tsc: TscBackend) -> None:
 def test_the_body_begins_where_it_is_wanted(offset: int) -> None:
     one = job(ADD)._replace(conditions=Conditions(offset_bytes=offset, drained=True))
     style = one.style(clean_uppers=True)
+    assert style.clear_end
     shape = layout(one.benchmark, 3, 5, RDTSC, style)
     blob = render(one.benchmark, 3, 5, RDTSC, style)
     assert shape.body_offset % 64 == offset

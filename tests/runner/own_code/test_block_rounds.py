@@ -94,10 +94,18 @@ def test_loops_that_disagree_about_a_copy_have_no_number(small: float, large: fl
         assert agreed is not None
         assert agreed.cycles == pytest.approx(1)
     else:
-        assert agreed is None
+        assert agreed == last
         assert last.problem is BlockProblem.NOT_IN_LINE
         said = f"not in line: a copy takes {small / 8:.2f} cycles in a loop of 8, and {large / 32:.2f} in one of 32"
         assert last.reason == said
+
+
+def test_loops_that_disagree_because_of_noise_are_called_so() -> None:
+    noisy = BlockRounds((8, 32), 1, ([14, 14, 14.3, 14.3], [16, 17.5, 22, 26]), count=4, is_loop=True)
+    assert noisy.agreed_timing("") is None
+    assert noisy.last_timing("").problem is BlockProblem.UNSTEADY
+    shared = BlockRounds((8, 32), 1, ([], []), ([14.2] * 4, [16.0] * 4), count=4, is_loop=True)
+    assert shared.last_timing("").problem is BlockProblem.DISTURBED
 
 
 def test_copies_in_a_row_may_have_much_around_them() -> None:
