@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from generator.harness.style import Style
 from results.model import Status
 from runner.backends.kmod import blob_job
 from runner.host.kmod import abi
@@ -36,7 +35,7 @@ class RecordingKmod:
         self._simulated = simulated
         self._uarch = tables.by_name(core)
         self._hardware = hardware
-        self._style = Style(clean_uppers=clean_uppers)
+        self._clean_uppers = clean_uppers
         self.counts: dict[tuple[int, int], int] = {}
 
     def info(self) -> BackendInfo:
@@ -66,7 +65,7 @@ class RecordingKmod:
         return completed
 
     def _record(self, job: Job, slots: tuple[Slot, ...], repeat: Repeat, counted: dict[str, int]) -> None:
-        key = blob_key(blob_job(job, slots, repeat, self._style).blob)
+        key = blob_key(blob_job(job, slots, repeat, job.style(clean_uppers=self._clean_uppers)).blob)
         for slot in slots:
             unselected = {abi.COUNTER_FIXED: FIXED_SELECTOR, abi.COUNTER_MSR: FREE_SELECTOR}.get(slot.kind)
             selector = slot.config if unselected is None else unselected + slot.index
