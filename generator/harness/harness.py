@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from generator.harness.assembly import PATCH_CONTEXT, PATCH_LOOP, environment, fragments, instructions
 from generator.harness.style import LOOP_REGISTERS, PAUSE, PLAIN, RESUME, State, Style
-from xed_convert.encoding.nops import NOPS, nops
+from xed_convert.encoding.nops import long_nop, nops
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,9 +49,6 @@ MAX_COUNTERS = 16
 
 JUMP_BYTES = 32
 """Bytes of code that the µop cache may leave out if a jump touches their boundary."""
-
-OPERAND_SIZE = b"\x66"
-"""The prefix that makes a NOP longer than the longest of `NOPS`."""
 
 PATCH_ITERATIONS = 0x7E570002
 """Marks the number of iterations of the loop, or of those that warm up."""
@@ -235,8 +232,7 @@ def _clear(end: int, loop: _Part) -> _Part:
     both loops have one.
     """
     length = next(n for n in range(1, JUMP_BYTES + 1) if (end + n) % JUMP_BYTES + len(loop.code) < JUMP_BYTES)
-    longest = len(NOPS) - 1
-    return _Part(OPERAND_SIZE * max(0, length - longest) + nops(min(length, longest)))
+    return _Part(long_nop(length))
 
 
 def _jumping_back(part: _Part, size: int) -> _Part:

@@ -185,9 +185,7 @@ def _all_of(group: Sequence[LatencyResult]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for result in group for name in result.experiments))
 
 
-def derivations(
-    latencies: Sequence[LatencyResult], chosen: Sequence[tuple[LatencyResult | None, Derivation]]
-) -> Iterator[Derivation]:
+def derivations(latencies: Sequence[LatencyResult], chosen: Sequence[Conclusion]) -> Iterator[Derivation]:
     """Yield the derivation of each result, and of the pairs that have no result."""
     for latency in latencies:
         own = [how for result, how in chosen if result is not None and _stands_for(latency, result)]

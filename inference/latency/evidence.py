@@ -69,8 +69,8 @@ class Evidence:
         It should if throughput interferes, if the latency is 0 or no integer, or if samples are too far apart. So it
         should if the chain leads through memory.
         """
-        is_clear = self.whole and not self.limited and self.latency >= HALF and not self.through_memory
-        return not is_clear or is_unsteady(self.cycles, self.spread)
+        is_unclear = self.limited or self.latency < HALF or not self.whole or is_unsteady(self.cycles, self.spread)
+        return is_unclear or self.through_memory
 
     @property
     def through_memory(self) -> bool:

@@ -26,7 +26,7 @@ STEADY = 0.04
 LEAST_CYCLES = 0.05
 """Less cannot be: no core retires 20 instructions in a cycle."""
 
-MOST_AROUND_A_LOOP, NOT_IN_LINE = 6, 0.1
+AROUND_CYCLES, AROUND_SHARE = 6, 0.1
 """Core cycles of a pass, and share of the larger loop's pass, that may be besides the copies. Passes of 414 loops on a
 Cascade Lake take -3.4 to 3.0 cycles more than their copies. Three take 28 to 31 less: the smaller loop comes from the
 loop buffer, the larger one from the decoders. No other core was tried."""
@@ -136,7 +136,7 @@ class BlockRounds:
         small, large = found.passes
         around = small - found.cycles * few
         is_steady = found.spread * (many - few) <= most * max(small, large)
-        return is_steady and abs(around) > MOST_AROUND_A_LOOP + NOT_IN_LINE * large
+        return is_steady and abs(around) > AROUND_CYCLES + AROUND_SHARE * large
 
     def _without_line(self, found: _PerCopy) -> BlockTiming:
         small, large = (f"{cycles / copies:.2f}" for cycles, copies in zip(found.passes, self.copies, strict=True))

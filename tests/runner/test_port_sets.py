@@ -111,9 +111,10 @@ def test_the_command_writes_what_it_prints(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_the_command_says_that_the_core_was_busy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    found: TimedMachine, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Measurer, "lost_seconds", 3600.0)
+    monkeypatch.setattr("runner.port_sets.find_port_sets", lambda *_: found)
     target = tmp_path / "sets.json"
     assert called(["sets", "--backend", "sim", "--arch", MACHINE, "--json", str(target)], ports.app) == 0
     said = capsys.readouterr().out.splitlines()[-1]

@@ -424,7 +424,7 @@ class Discovery:
                 asked = (yield from self.both_ways([(one, first) for one in rest])) if rest else []
                 group, left = MemberClass([first]), []
                 for member, ways in zip(rest, asked, strict=True):
-                    both = [one.answer.uops if one.answer else None for one in ways]
+                    both = [one.uops for one in ways]
                     group.tests += 1
                     if both == [1, 1]:
                         group.members.append(member)

@@ -366,6 +366,11 @@ class Asked:
     experiments: tuple[str, ...] = ()
 
     @property
+    def uops(self) -> int | None:
+        """How many µops of the subject are confined to the set, None if that is not known."""
+        return None if self.answer is None else self.answer.uops
+
+    @property
     def waits(self) -> bool:
         """Whether the subject may have µops on the set."""
         return self.answer is not None and (self.answer.uops is None or min(self.answer.values) > WAITS)
@@ -373,7 +378,7 @@ class Asked:
     @property
     def has_several_uops(self) -> bool:
         """Whether the subject seems to have more than one µop on the set."""
-        return self.answer is not None and (self.answer.uops or 0) > 1
+        return (self.uops or 0) > 1
 
     @property
     def slows(self) -> bool:

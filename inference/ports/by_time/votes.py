@@ -54,10 +54,8 @@ def vote_of(asked: Asked) -> bool | None:
 
 def vote_on_same(ways: Iterable[Asked]) -> bool | None:
     """Return whether two instructions have one set, from the answers about either beside the other (None: not told)."""
-    uops = [one.answer.uops if one.answer else None for one in ways]
-    if 0 in uops:
-        return False
-    return True if set(uops) == {1} else None
+    uops = {one.uops for one in ways}
+    return False if 0 in uops else True if uops == {1} else None
 
 
 def won(votes: Sequence[bool]) -> bool:

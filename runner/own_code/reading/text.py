@@ -32,7 +32,7 @@ from xed_convert.assembly.syntax import (
     parse_number,
     parse_statement,
 )
-from xed_convert.encoding.nops import nops
+from xed_convert.encoding.nops import long_nop, nops
 from xed_convert.errors import AssemblyError
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class StatementReader:
         if text.upper() in MARKS:
             self.add(AlignedData(MARKS[text.upper()]))
         elif text[0] == "|":
-            self.add(AlignedData(_long_nop(_count(text[1:], text), text)))
+            self.add(AlignedData(long_nop(_nop_size(text))))
         elif word in (".intel_syntax", ".att_syntax"):
             self.syntax = OperandSyntax.INTEL if word == ".intel_syntax" else OperandSyntax.ATT
         elif word[0] == ".":
@@ -249,9 +249,9 @@ def _data(text: str, size: int, statement: str) -> bytes:
         raise DirectiveError(f"{statement[:80]!r}: {text.strip()!r} is no number of {size} bytes") from error
 
 
-def _long_nop(size: int, statement: str) -> bytes:
-    """Return one NOP of 1 to 15 bytes: the longest recommended one with operand size prefixes before it."""
+def _nop_size(statement: str) -> int:
+    """Return the bytes of the NOP that `|N` asks for."""
+    size = _count(statement[1:], statement)
     if not 1 <= size <= LONGEST_NOP:
         raise DirectiveError(f"{statement!r}: NOPs have 1 to {LONGEST_NOP} bytes")
-    longest = 8
-    return b"\x66" * max(0, size - longest) + nops(min(size, longest))
+    return size
