@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from analysis.bounds.components import Component, Running
+from analysis.bounds.front_end import predecoder_bound
 from analysis.loads import loads_of
 from analysis.paths import all_carried, critical_path, loop_carried
 from analysis.simulation.changes import MOST_INSTRUCTIONS, faster_ways
@@ -13,11 +16,10 @@ from analysis.simulation.study import MOST_EXPLAINED
 from analysis.whatif import what_ifs
 from results.machine.graph import KnownShare
 from results.model import PortUsage
-from results.text import CERTAIN, UNKNOWN, by_time_text, counted
+from results.text import CERTAIN, UNKNOWN, by_time_text, counted, cycles_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from fractions import Fraction
+    from collections.abc import Iterator, Sequence
 
     from analysis.block.code import Item
     from analysis.bounds.components import Bounds
@@ -109,19 +111,40 @@ class PredictionFacts:
 
     @cached_property
     def left_out(self) -> list[str]:
-        """What was not worked out because the block is too long, in words."""
-        found = []
-        if not self.bounds.searched:
-            found.append("the search for the slowest dependency was given up, so there may be a slower one")
-        if not all_carried(self.bounds):
-            found.append("of the dependencies from iteration to iteration only the slowest is shown")
-        if self.study is not None and len(self.bounds.block.items) > MOST_INSTRUCTIONS:
+        """What was not worked out, in words: because the block is too long, or because no rule is known."""
+        found = [f"the code is long: {one}" for one in self._too_long()]
+        decoded = self._decoded_each_time
+        if decoded > self.cycles:
             found.append(
-                f"what would help follows from the bounds (simulated up to {MOST_INSTRUCTIONS:,} instructions)"
+                f"the loop has length-changing prefixes: if it is decoded each time, it takes {cycles_text(decoded)}"
+                " cycles or more; when that is so, is not known"
             )
-        if self.study is not self.explained:
-            found.append(f"there are no waits and no timeline (up to {MOST_EXPLAINED:,} instructions)")
         return found
+
+    def _too_long(self) -> Iterator[str]:
+        """Yield what was not worked out because the block is too long."""
+        if not self.bounds.searched:
+            yield "the search for the slowest dependency was given up, so there may be a slower one"
+        if not all_carried(self.bounds):
+            yield "of the dependencies from iteration to iteration only the slowest is shown"
+        if self.study is not None and len(self.bounds.block.items) > MOST_INSTRUCTIONS:
+            yield f"what would help follows from the bounds (simulated up to {MOST_INSTRUCTIONS:,} instructions)"
+        if self.study is not self.explained:
+            yield f"there are no waits and no timeline (up to {MOST_EXPLAINED:,} instructions)"
+
+    @property
+    def _decoded_each_time(self) -> Fraction:
+        """Core cycles of a loop if it came from the decoders (0: it does, or has no length-changing prefix).
+
+        On a Cascade Lake, six such instructions in a row in 32 bytes do, and none of them with other ones between.
+        """
+        core, bounds = self.machine.parameters.front, self.bounds
+        fetched = [item.effects.fetched for item in bounds.block.items]
+        is_changed = any(one is not None and one.length_changing for one in fetched)
+        in_loop = bounds.running is Running.LOOP and Component.PREDECODER not in bounds.cycles_of
+        if core is None or core.front_end is None or not is_changed or not in_loop:
+            return Fraction(0)
+        return predecoder_bound(bounds.block, core.front_end, loop=True)
 
     @cached_property
     def port_notes(self) -> list[str]:

@@ -177,8 +177,8 @@ def _named(names: Sequence[str]) -> str:
 
 
 def left_out_lines(facts: PredictionFacts) -> Iterator[str]:
-    """Yield a warning for each thing that was left out because the block is too long."""
-    yield from (f"! The code is long: {one}." for one in facts.left_out)
+    """Yield a warning for each thing that was not worked out."""
+    yield from (f"! {one[0].upper()}{one[1:]}." for one in facts.left_out)
 
 
 def measured_on(facts: PredictionFacts) -> str:

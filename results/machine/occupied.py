@@ -1,7 +1,7 @@
 """For how many core cycles an instruction occupies what other instructions need, besides ports.
 
-- **Throughput**: an instruction may take longer than explained by ports, issue slots, divider, and what one instance
-  passes on to the next. Then it occupies a unit of its own for the measured time.
+- **Throughput**: an instruction may take longer than explained by ports, issue slots, divider, what one instance passes
+  on to the next, and length-changing prefixes. Then it occupies a unit of its own for the measured time.
 - **Loads and stores** occupy data paths to the cache. Where their ports are not known, they share units.
 """
 
@@ -48,14 +48,18 @@ def occupied_cycles(
     measured = form.throughput
     if any(o.registers == X87_PUSH for o in variant.operands):
         return Fraction(0)
-    if measured is None or not known:
-        return measured or Fraction(0)
+    if measured is None:
+        return Fraction(0)
+    predecoding = _predecoding(variant, core)
+    if not known:
+        return measured if not predecoding or is_beyond(measured, predecoding) else Fraction(0)
     explained = max(
         throughput_of(made.port_usage),
         *data_paths(variant, made.uops, core).values(),
         Fraction(made.slots, core.back_end.issue_width),
         Fraction(facts.divider_cycles),
         _carried(variant, facts, measured),
+        predecoding,
     )
     return measured if is_beyond(measured, explained) else Fraction(0)
 
@@ -75,6 +79,17 @@ def _carried(variant: InstructionVariant, facts: VariantFacts, measured: Fractio
     found = [one for pair, one in facts.latencies.items() if pair.source == pair.target in shared]
     cycles = [Fraction(one.cycles) for one in found if one.bounded or one.fast <= measured + 1]
     return max(cycles, default=Fraction(0))
+
+
+def _predecoding(variant: InstructionVariant, core: CoreConstants) -> Fraction:
+    """Return for how many core cycles the predecoder works on a length-changing prefix (0: there is none).
+
+    A row of such instructions is decoded anew each time, also in a loop. Other code has them from the µop cache.
+    """
+    sizes = {(o.kind is OperandKind.IMMEDIATE, o.width_bits) for o in variant.operands}
+    if core.front_end is None or not {(True, 16), (False, 16)} <= sizes:
+        return Fraction(0)
+    return Fraction(core.front_end.length_changing_cycles)
 
 
 def _is_shared(operand: Operand) -> bool:

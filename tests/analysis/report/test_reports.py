@@ -359,8 +359,9 @@ def test_what_is_left_out_of_long_code_is_said(monkeypatch: pytest.MonkeyPatch) 
     found = simulated()
     text, page = "\n".join(lines_of(found)), page_of([PageSection.of(found)], "code")
     for said in some(found.left_out):
-        assert said in text
-        assert said in page
+        assert said.startswith("the code is long: ")
+        assert f"! {said.capitalize()}." in text
+        assert f"! {said.capitalize()}." in page
     assert len(found.left_out) == 2
     assert "the first cycles" not in text
     assert json_of(found)["simulation"]["instructions"] == []
@@ -370,6 +371,22 @@ def test_what_is_left_out_of_long_code_is_said(monkeypatch: pytest.MonkeyPatch) 
 def test_nothing_is_left_out_of_short_code() -> None:
     assert simulated().left_out == []
     assert "The code is long" not in "\n".join(lines_of(simulated()))
+
+
+@pytest.mark.parametrize(
+    ("code", "cycles"),
+    [
+        ("l: cmp ax, 0x1234; cmp ax, 0x1234; dec rcx; jnz l", 7),  # a block, and three for each prefix
+        ("l: cmp ax, 0x1234; imul rbx, rbx; imul rbx, rbx; imul rbx, rbx; dec rcx; jnz l", None),  # slower anyway
+        ("l: cmp eax, 0x1234; dec rcx; jnz l", None),
+        ("cmp ax, 0x1234", None),  # no loop: it is decoded
+    ],
+)
+def test_a_loop_with_length_changing_prefixes_may_be_decoded_each_time(code: str, cycles: int | None) -> None:
+    said = facts(code).left_out
+    assert [f"if it is decoded each time, it takes {cycles} cycles or more" in one for one in said] == [True] * (
+        cycles is not None
+    )
 
 
 def test_far_too_much_code_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -270,6 +270,23 @@ def test_a_latency_explains_a_throughput_if_instances_share_it_and_it_was_not_cu
     assert behaviour_from(catalogue().by_string(string), facts, core_of("HSW")).occupies == occupied
 
 
+@pytest.mark.parametrize("ports", [PortUsage.parse("1*p0156"), None])
+@pytest.mark.parametrize(
+    ("string", "throughput", "occupied"),
+    [
+        ("CMP (AX, I16)", "3.25", "0"),
+        ("CMP (AX, I16)", "7", "7"),  # longer than the predecoder takes
+        ("RET_NEAR (I16)", "3.25", "3.25"),  # its length does not depend on a prefix
+    ],
+)
+def test_a_length_changing_prefix_occupies_nothing_but_the_predecoder(
+    string: str, throughput: str, occupied: str, ports: PortUsage | None
+) -> None:
+    facts = VariantFacts({Form.PLAIN: FormFacts(ports, throughput=Fraction(throughput))})
+    made = behaviour_from(catalogue().by_string(string), facts, core_of("CLX"))
+    assert made.occupies == Fraction(occupied)
+
+
 def test_the_divider_is_occupied_by_the_computation_that_takes_longest() -> None:
     divided = [uop for uop in behaviour("VDIVPS (XMM, XMM, XMM)").uops if uop.divider_cycles]
     assert [(sorted(uop.ports), uop.latency, uop.divider_cycles) for uop in divided] == [(["0"], 10, 7)]
