@@ -102,8 +102,6 @@ class _Entry:
     samples: list[dict[str, list[int]]] = field(default_factory=list)
     repetitions: int = 0
     """Of a usual round."""
-    last_repetitions: int = 0
-    """Of the last round."""
     rounds: int = 0
     attempts: int = 1
     resized: bool = False
@@ -114,7 +112,10 @@ class _Entry:
     found: Measured | None = None
     disturbed_at: tuple[float | None, bool] = (None, False)
     """Whether it was disturbed, and the filter's best ratio when that was found."""
-    _repetitions_of: list[Repetitions] = field(default_factory=list)
+    last_round: list[Repetitions] = field(default_factory=list)
+    """Those of the last round with their calibrations and probes, one size after the other, if probes ran beside it."""
+    looked_at: list[Repetitions] = field(default_factory=list)
+    """The same of all rounds. Each round is read once: a disturbed request may need hundreds."""
 
     def add(self, results: Sequence[JobResult]) -> None:
         """Take in one round's results, one per size."""
@@ -126,37 +127,27 @@ class _Entry:
             for counter, values in result.samples.items():
                 self.samples[index].setdefault(counter, []).extend(values)
         self.rounds += 1
-        self._forget()
+        self.disturbed_at = None, False
+        if self.watch.quiet:
+            self.last_round = [Repetitions.of(result.samples) for result in results]
+            rounds = zip(self.looked_at, self.last_round, strict=True)
+            self.looked_at = [before.joined(last) for before, last in rounds] if self.looked_at else self.last_round
 
     def fail(self, result: JobResult) -> None:
         """Note that the code does not run."""
         self.status, self.detail, self.samples = result.status, result.detail, []
-        self._forget()
+        self._forget_rounds()
 
     def restart(self) -> None:
         """Forget all samples."""
         self.samples = [{} for _ in self.sizes]
         self.rounds = 0
         self.note = ""
-        self._forget()
+        self._forget_rounds()
 
-    def _forget(self) -> None:
-        """Forget what was found out about other samples."""
+    def _forget_rounds(self) -> None:
         self.disturbed_at = None, False
-        self._repetitions_of = []
-
-    def looked_at(self) -> list[Repetitions]:
-        """Return the repetitions of each size with their calibrations and contention probes."""
-        if not self._repetitions_of:
-            self._repetitions_of = [Repetitions.of(samples) for samples in self.samples]
-        return self._repetitions_of
-
-    def last_round(self) -> list[Repetitions]:
-        """Return the repetitions of the last round with their calibrations and probes, one size after the other."""
-        if self.rounds == 1:
-            return self.looked_at()
-        last = [{name: values[-self.last_repetitions :] for name, values in each.items()} for each in self.samples]
-        return [Repetitions.of(samples) for samples in last]
+        self.last_round, self.looked_at = [], []
 
     def enough_quiet(self, most: int) -> int:
         """Return how many repetitions have to be undisturbed: at most `most`."""
@@ -169,14 +160,14 @@ class _Entry:
             return False
         if self.disturbed_at[0] != quiet.best_ratio:
             enough = self.enough_quiet(most)
-            few = min(map(quiet.count, self.looked_at()), default=enough) < enough
+            few = min(map(quiet.count, self.looked_at), default=enough) < enough
             self.disturbed_at = quiet.best_ratio, few
         return self.disturbed_at[1]
 
     def measurement(self, enough: int) -> Measurement:
         """Return the measurement so far. Disturbed repetitions are left out, if enough others remain."""
         if self.watch.quiet and self.rounds:
-            pairs = zip(self.samples, self.looked_at(), strict=True)
+            pairs = zip(self.samples, self.looked_at, strict=True)
             kept = [self.watch.quiet.undisturbed(samples, repetitions, enough) for samples, repetitions in pairs]
         else:
             kept = [{counter: tuple(values) for counter, values in samples.items()} for samples in self.samples]
@@ -344,8 +335,8 @@ class Measurer:
         filtered = entry.watch.quiet
         if not filtered or not self._is_disturbed(entry) or usual < self.options.repetitions:
             return usual
-        quiet = min(map(filtered.count, entry.looked_at()))
-        done = len(entry.looked_at()[0].ratios)
+        quiet = min(map(filtered.count, entry.looked_at))
+        done = len(entry.looked_at[0].ratios)
         missing = done * self.options.enough_quiet / max(1, quiet) - done
         factor = 1
         while factor < MOST_REPETITIONS and factor * usual < missing:
@@ -356,8 +347,7 @@ class Measurer:
         """Run all sizes of requests that share a watch, a batch per set of counters and number of repetitions."""
         groups: dict[tuple[int, Want], list[_Entry]] = defaultdict(list)
         for entry in active:
-            entry.last_repetitions = self._needed(entry)
-            groups[entry.last_repetitions, entry.request.want].append(entry)
+            groups[self._needed(entry), entry.request.want].append(entry)
         for (repetitions, want), group in groups.items():
             jobs = [self._job(entry, size) for entry in group for size in entry.sizes]
             repeat = Repeat(self.options.warm_ups, repetitions, self.options.time_limit_seconds)
@@ -365,7 +355,7 @@ class Measurer:
             for entry in group:
                 entry.add([next(results) for _ in entry.sizes])
             if quiet := active[0].watch.quiet:
-                quiet.learn(*(run for entry in group if entry.status is None for run in entry.last_round()))
+                quiet.learn(*(run for entry in group if entry.status is None for run in entry.last_round))
 
     def _is_stable(self, found: Measured) -> bool:
         """Say whether values are near enough to each other."""
@@ -382,7 +372,7 @@ class Measurer:
     def _has_quiet_ones(self, entry: _Entry) -> bool:
         """Say whether the few undisturbed repetitions of each size count alone."""
         assert entry.watch.quiet
-        return entry.watch.quiet.suffices(entry.looked_at(), entry.enough_quiet(self.options.enough_quiet))
+        return entry.watch.quiet.suffices(entry.looked_at, entry.enough_quiet(self.options.enough_quiet))
 
     def _judge(self, entry: _Entry) -> None:
         """Decide whether the request is done, goes on, or starts anew."""

@@ -82,7 +82,7 @@ CALM_LOOKS = 3
 
 
 class Repetitions(NamedTuple):
-    """What the repetitions of a run say, whatever ratio counts as quiet; kept, since every round asks.
+    """What the repetitions of a run say, whatever ratio counts as quiet.
 
     `ratios` are the times of the contention probe in usual calibrations (`runner.measuring.calibration`), `ordered` the
     same sorted. `steady` says for each repetition that nothing disturbed its own calibration; `calm` are the sorted
@@ -109,6 +109,15 @@ class Repetitions(NamedTuple):
             return cls(ratios, ordered, [True] * len(ratios), ordered)
         steady = list(map(operator.eq, calibration, usual))
         return cls(ratios, ordered, steady, sorted(compress(ratios, steady)))
+
+    def joined(self, later: Repetitions) -> Repetitions:
+        """Return these repetitions and those of a later run of the same code."""
+        return Repetitions(
+            self.ratios + later.ratios,
+            sorted(self.ordered + later.ordered),  # two sorted runs: their merge takes linear time
+            self.steady + later.steady,
+            sorted(self.calm + later.calm),
+        )
 
 
 class QuietFilter:
