@@ -107,7 +107,10 @@ class _Drawing:
         self.units = shape.units
 
     def tame(self) -> Behaviour:
-        """Draw at most one computing µop, besides loads and stores."""
+        """Draw at most one computing µop, besides loads and stores. A NOP needs no port, as on any CPU."""
+        if self.variant.iclass == "NOP":
+            self.uops.append(Uop(frozenset(), 0, (), ()))
+            return self._behaviour(tame=True)
         loads = self._add_loads()
         moved = bool(loads or self.stores) and self.variant.iclass in MOVES | {"MOVD", "MOVQ", "VMOVD", "VMOVQ"}
         if not self.outputs and self.stores and not loads:

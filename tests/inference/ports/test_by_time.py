@@ -26,7 +26,7 @@ from inference.ports.by_time.conclude import conclude, doubt
 from inference.ports.by_time.diagram import SetRelations, consistent, diagrams, named, ports_in
 from inference.ports.by_time.hypotheses import UopBounds, components
 from inference.ports.by_time.infer import _ask_largest, infer_by_time
-from inference.ports.by_time.machine import LENGTHS, Discovery, TimedMachine, TimedSet, _waits
+from inference.ports.by_time.machine import LENGTHS, Discovery, TimedMachine, TimedSet, _twins, _waits
 from inference.ports.by_time.members import Member, MemberClass, preference
 from inference.ports.by_time.mixes import (
     MANY,
@@ -610,6 +610,21 @@ def test_what_delays_several_sets_blocks_nothing(catalogue: Catalogue, uops: dic
         next(counted._relations(classes))
     left, _ = ended.value.value
     assert len(left) == kept
+
+
+@pytest.mark.parametrize(
+    ("together", "twins"),
+    [
+        ({(0, 1): (3, 3), (0, 2): (4, 4), (1, 2): (4, 4)}, set()),  # p05, p01, and loads
+        # As loads of a Cascade Lake beside a busy neighbour
+        ({(0, 1): (2, 2), (0, 2): (2, 4), (1, 2): (2, 2)}, {0, 2}),
+        ({(0, 1): (3, 3), (1, 2): (3, 4)}, {2}),  # no mix of the first and the last could be made
+    ],
+)
+def test_of_sets_that_no_mix_shows_to_be_two_the_one_of_most_members_counts(
+    together: dict[tuple[int, int], tuple[int, int]], twins: set[int]
+) -> None:
+    assert _twins((2, 2, 2, 3), (7, 14, 1, 1), together) == twins
 
 
 class Shown(Discovery):

@@ -106,6 +106,17 @@ def test_what_chains_and_dependency_breakers_are_made_of_is_tame() -> None:
     assert checked > 50
 
 
+@given(SEEDS)
+def test_a_nop_of_any_length_needs_no_port(seed: int) -> None:
+    """Measured loops have one of the length that keeps their jump off 32-byte boundaries."""
+    nops = [variant for variant in catalogue() if variant.iclass == "NOP"]
+    machine = RandomMachine(seed, nops)
+    for variant in some(nops, 7):
+        behaviour = machine.behaviour(variant)
+        assert behaviour is not None
+        assert (behaviour.slots, [uop.ports for uop in behaviour.uops]) == (1, [frozenset()])
+
+
 def test_no_uop_waits_for_a_register_of_an_address_that_has_none() -> None:
     measurable = [v for v in catalogue() if not excluded(v, privileged=True)]
     holding = [v for v in measurable if any(o.memory is not None and o.memory.moffs for o in v.operands)]
