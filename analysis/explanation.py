@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from results.model import PortUsage
 from results.text import CERTAIN, UNKNOWN, by_time_text, counted, cycles_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from analysis.block.code import Item
     from analysis.bounds.components import Bounds
@@ -111,40 +111,42 @@ class PredictionFacts:
 
     @cached_property
     def left_out(self) -> list[str]:
-        """What was not worked out, in words: because the block is too long, or because no rule is known."""
-        found = [f"the code is long: {one}" for one in self._too_long()]
-        decoded = self._decoded_each_time
-        if decoded > self.cycles:
+        """What was not worked out because the block is too long, in words."""
+        found = []
+        if not self.bounds.searched:
+            found.append("the search for the slowest dependency was given up, so there may be a slower one")
+        if not all_carried(self.bounds):
+            found.append("of the dependencies from iteration to iteration only the slowest is shown")
+        if self.study is not None and len(self.bounds.block.items) > MOST_INSTRUCTIONS:
             found.append(
-                f"the loop has length-changing prefixes: if it is decoded each time, it takes {cycles_text(decoded)}"
-                " cycles or more; when that is so, is not known"
+                f"what would help follows from the bounds (simulated up to {MOST_INSTRUCTIONS:,} instructions)"
             )
+        if self.study is not self.explained:
+            found.append(f"there are no waits and no timeline (up to {MOST_EXPLAINED:,} instructions)")
         return found
 
-    def _too_long(self) -> Iterator[str]:
-        """Yield what was not worked out because the block is too long."""
-        if not self.bounds.searched:
-            yield "the search for the slowest dependency was given up, so there may be a slower one"
-        if not all_carried(self.bounds):
-            yield "of the dependencies from iteration to iteration only the slowest is shown"
-        if self.study is not None and len(self.bounds.block.items) > MOST_INSTRUCTIONS:
-            yield f"what would help follows from the bounds (simulated up to {MOST_INSTRUCTIONS:,} instructions)"
-        if self.study is not self.explained:
-            yield f"there are no waits and no timeline (up to {MOST_EXPLAINED:,} instructions)"
+    @cached_property
+    def caveats(self) -> list[str]:
+        """What may make the code slower by rules that are not known, in words."""
+        decoded = self._decoded_each_time
+        if decoded <= self.cycles:
+            return []
+        some = "the loop has length-changing prefixes (an immediate of 16 bits). Some such loops are decoded each time"
+        return [f"{some}; this one would take {cycles_text(decoded)} cycles or more then"]
 
     @property
     def _decoded_each_time(self) -> Fraction:
-        """Core cycles of a loop if it came from the decoders (0: it does, or has no length-changing prefix).
+        """Core cycles of a loop if it came from the decoders (0: length-changing prefixes would not make it slower).
 
-        On a Cascade Lake, six such instructions in a row in 32 bytes do, and none of them with other ones between.
+        On a Cascade Lake, loops with six such instructions in a row in 32 bytes do. The same with NOPs between do not.
         """
         core, bounds = self.machine.parameters.front, self.bounds
-        fetched = [item.effects.fetched for item in bounds.block.items]
-        is_changed = any(one is not None and one.length_changing for one in fetched)
-        in_loop = bounds.running is Running.LOOP and Component.PREDECODER not in bounds.cycles_of
-        if core is None or core.front_end is None or not is_changed or not in_loop:
+        is_decoded = bounds.running is not Running.LOOP or Component.PREDECODER in bounds.cycles_of
+        if core is None or core.front_end is None or is_decoded:
             return Fraction(0)
-        return predecoder_bound(bounds.block, core.front_end, loop=True)
+        found = predecoder_bound(bounds.block, core.front_end, loop=True)
+        without = predecoder_bound(bounds.block, replace(core.front_end, length_changing_cycles=0), loop=True)
+        return found if found > without else Fraction(0)
 
     @cached_property
     def port_notes(self) -> list[str]:

@@ -77,6 +77,7 @@ def json_of(facts: PredictionFacts, *, instructions: bool = True) -> dict[str, A
         ],
         "simulation": None if facts.study is None else _simulation(facts.study),
         "left_out": facts.left_out,
+        "caveats": facts.caveats,
         "unknown": [item.name for item in bounds.block.unknown],
         "latency_unknown": [item.name for item in bounds.block.untimed],
         "port_notes": facts.port_notes,

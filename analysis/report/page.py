@@ -16,7 +16,6 @@ from analysis.report.text import (
     cycles_text,
     detail,
     error_bars,
-    left_out_lines,
     listed,
     mark_of,
     measured_on,
@@ -24,6 +23,7 @@ from analysis.report.text import (
     reason_of,
     spread_text,
     unknown_lines,
+    warning_lines,
 )
 from analysis.report.timeline_drawing import timeline_svg
 from analysis.simulation.results import Wait
@@ -138,7 +138,7 @@ def _view(number: int, section: PageSection) -> dict[str, Any]:
             dict.fromkeys(
                 line
                 for _, facts in section.facts
-                for line in (*unknown_lines(facts.bounds.block), *left_out_lines(facts))
+                for line in (*unknown_lines(facts.bounds.block), *warning_lines(facts))
             )
         ),
         "means": [(name, cycles_text(c), name in section.limits) for name, c in section.means.items()]

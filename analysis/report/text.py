@@ -39,7 +39,7 @@ def lines_of(facts: PredictionFacts) -> Iterator[str]:
     yield ""
     yield f"{cycles_text(facts.cycles)} cycles per iteration{error_bars(facts)}. {reason_of(facts)}"
     yield from unknown_lines(block)
-    yield from left_out_lines(facts)
+    yield from warning_lines(facts)
     if facts.measured:
         yield ""
         yield measured_on(facts)
@@ -176,9 +176,10 @@ def _named(names: Sequence[str]) -> str:
     return f"{', '.join(named)}{more}"
 
 
-def left_out_lines(facts: PredictionFacts) -> Iterator[str]:
-    """Yield a warning for each thing that was not worked out."""
-    yield from (f"! {one[0].upper()}{one[1:]}." for one in facts.left_out)
+def warning_lines(facts: PredictionFacts) -> Iterator[str]:
+    """Yield a warning for each thing that was left out because the block is too long, and for each caveat."""
+    yield from (f"! The code is long: {one}." for one in facts.left_out)
+    yield from (f"! {one[0].upper()}{one[1:]}." for one in facts.caveats)
 
 
 def measured_on(facts: PredictionFacts) -> str:

@@ -48,18 +48,16 @@ def occupied_cycles(
     measured = form.throughput
     if any(o.registers == X87_PUSH for o in variant.operands):
         return Fraction(0)
-    if measured is None:
+    if measured is None or _is_predecoding(measured, variant, core):
         return Fraction(0)
-    predecoding = _predecoding(variant, core)
     if not known:
-        return measured if not predecoding or is_beyond(measured, predecoding) else Fraction(0)
+        return measured
     explained = max(
         throughput_of(made.port_usage),
         *data_paths(variant, made.uops, core).values(),
         Fraction(made.slots, core.back_end.issue_width),
         Fraction(facts.divider_cycles),
         _carried(variant, facts, measured),
-        predecoding,
     )
     return measured if is_beyond(measured, explained) else Fraction(0)
 
@@ -81,15 +79,25 @@ def _carried(variant: InstructionVariant, facts: VariantFacts, measured: Fractio
     return max(cycles, default=Fraction(0))
 
 
-def _predecoding(variant: InstructionVariant, core: CoreConstants) -> Fraction:
-    """Return for how many core cycles the predecoder works on a length-changing prefix (0: there is none).
+def has_length_changing_prefix(variant: InstructionVariant) -> bool:
+    """Whether a prefix 66 makes an immediate of 32 bits one of 16.
 
-    A row of such instructions is decoded anew each time, also in a loop. Other code has them from the µop cache.
+    So it does in legacy encodings (Intel's Optimization Reference Manual, section on length-changing prefixes). RET and
+    ENTER have one of 16 bits with any prefix; ENTER has a second one.
     """
-    sizes = {(o.kind is OperandKind.IMMEDIATE, o.width_bits) for o in variant.operands}
-    if core.front_end is None or not {(True, 16), (False, 16)} <= sizes:
-        return Fraction(0)
-    return Fraction(core.front_end.length_changing_cycles)
+    immediates = [o.width_bits for o in variant.operands if o.kind is OperandKind.IMMEDIATE]
+    return immediates == [16] and variant.attributes.get("eosz") == "1" and "evex" not in variant.attributes
+
+
+def _is_predecoding(measured: Fraction, variant: InstructionVariant, core: CoreConstants) -> bool:
+    """Whether a throughput is the time that the predecoder takes for a length-changing prefix.
+
+    A row of such instructions may be decoded each time, also in a loop. Other code has them from the µop cache.
+    """
+    if core.front_end is None or not has_length_changing_prefix(variant):
+        return False
+    cycles = Fraction(core.front_end.length_changing_cycles)
+    return 0 < cycles <= measured and not is_beyond(measured, cycles)
 
 
 def _is_shared(operand: Operand) -> bool:

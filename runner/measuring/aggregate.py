@@ -236,5 +236,5 @@ def _is_noisier(shorter: Series, longer: Series) -> bool:
 
 def _contention(series: Series) -> float:
     """Return the usual time of the contention probe, in calibrations."""
-    ratios = Repetitions.of(series.samples).ordered
+    ratios = sorted(Repetitions.of(series.samples).ratios)
     return ratios[len(ratios) // 2]

@@ -113,9 +113,9 @@ class _Entry:
     disturbed_at: tuple[float | None, bool] = (None, False)
     """Whether it was disturbed, and the filter's best ratio when that was found."""
     last_round: list[Repetitions] = field(default_factory=list)
-    """Those of the last round with their calibrations and probes, one size after the other, if probes ran beside it."""
+    """The repetitions of the last round by size; empty without a contention probe."""
     looked_at: list[Repetitions] = field(default_factory=list)
-    """The same of all rounds. Each round is read once: a disturbed request may need hundreds."""
+    """The repetitions of all rounds by size. Each round is read once: a disturbed request may need hundreds."""
 
     def add(self, results: Sequence[JobResult]) -> None:
         """Take in one round's results, one per size."""

@@ -84,13 +84,12 @@ CALM_LOOKS = 3
 class Repetitions(NamedTuple):
     """What the repetitions of a run say, whatever ratio counts as quiet.
 
-    `ratios` are the times of the contention probe in usual calibrations (`runner.measuring.calibration`), `ordered` the
-    same sorted. `steady` says for each repetition that nothing disturbed its own calibration; `calm` are the sorted
-    ratios of those repetitions.
+    `ratios` are the times of the contention probe in usual calibrations (`runner.measuring.calibration`). `steady` says
+    for each repetition that nothing disturbed its own calibration; `calm` are the sorted ratios of those repetitions.
+    What is usual is found for each round alone: others are measured between two rounds, for seconds at times.
     """
 
     ratios: list[float]
-    ordered: list[float]
     steady: list[bool]
     calm: list[float]
 
@@ -99,25 +98,20 @@ class Repetitions(NamedTuple):
         """Read the samples."""
         calibration = samples["calibration"]
         if not calibration:
-            return cls([], [], [], [])
+            return cls([], [], [])
         usual = steadied(calibration)
         # At least 1: a clock may have been set back
         divisors = usual if min(usual) > 0 else [max(1, ticks) for ticks in usual]
         ratios = list(map(operator.truediv, samples[CONTENTION_PROBE], divisors))
-        ordered = sorted(ratios)
         if usual is calibration:
-            return cls(ratios, ordered, [True] * len(ratios), ordered)
+            return cls(ratios, [True] * len(ratios), sorted(ratios))
         steady = list(map(operator.eq, calibration, usual))
-        return cls(ratios, ordered, steady, sorted(compress(ratios, steady)))
+        return cls(ratios, steady, sorted(compress(ratios, steady)))
 
     def joined(self, later: Repetitions) -> Repetitions:
-        """Return these repetitions and those of a later run of the same code."""
-        return Repetitions(
-            self.ratios + later.ratios,
-            sorted(self.ordered + later.ordered),  # two sorted runs: their merge takes linear time
-            self.steady + later.steady,
-            sorted(self.calm + later.calm),
-        )
+        """Return these repetitions and those of a later round of the same code."""
+        calm = sorted(self.calm + later.calm)  # of two sorted lists: takes linear time
+        return Repetitions(self.ratios + later.ratios, self.steady + later.steady, calm)
 
 
 class QuietFilter:

@@ -18,7 +18,7 @@ from results.machine.graph import (
     with_index,
     with_later_loads,
 )
-from results.machine.occupied import access_units, data_paths, is_wide
+from results.machine.occupied import access_units, data_paths, has_length_changing_prefix, is_wide
 from results.model import LatencyPart
 from simulator.core.delivery import Fetched, usual_decoding
 from simulator.instructions.domains import domain_of
@@ -30,7 +30,7 @@ from simulator.instructions.locations import (
     merges,
     width_of,
 )
-from simulator.instructions.opcode import OPERAND_SIZE, opcode_offset, prefix_bytes
+from simulator.instructions.opcode import opcode_offset
 from simulator.instructions.stack_pointer import copies_stack_pointer, reads_stack_pointer
 from simulator.instructions.transfers import (
     TO_INTEGER,
@@ -392,10 +392,8 @@ class _Compiler:
     def _fetched(self) -> Fetched | None:
         """Return what the front end sees of it, None if there is none.
 
-        A prefix 66 changes the length of an instruction with an immediate of 16 bits (Intel's Optimization Reference
-        Manual, section on length-changing prefixes). POP R12 is encoded like POP RSP but for a prefix, so only the
-        first decoder takes it (Abel and Reineke, uiCA, ICS 2022, and its artifact). The bytes show both; a variant does
-        not.
+        POP R12 is encoded like POP RSP but for a prefix, so only the first decoder takes it (Abel and Reineke, uiCA,
+        ICS 2022, and its artifact). The bytes show it; a variant does not.
         """
         if self.core is None or self.core.front_end is None:
             return None
@@ -404,12 +402,11 @@ class _Compiler:
         decoding = behaviour.decoding or usual_decoding(behaviour.slots, front)
         if variant.iclass == "POP" and data[opcode : opcode + 1] == POP_STACK_POINTER:
             decoding = replace(decoding, complex=True, simple=0 if front.pop_ends_group else None)
-        wide = any(o.kind is OperandKind.IMMEDIATE and o.width_bits == 16 for o in variant.operands)
         jump = variant.category in BRANCHES
         return Fetched(
             (len(data),),
             decoding,
-            length_changing=wide and OPERAND_SIZE in data[: prefix_bytes(data)],
+            length_changing=has_length_changing_prefix(variant),
             fusible=self._fuses() if behaviour.fuses_with is None else bool(behaviour.fuses_with),
             is_jump=jump,
             jumps_bytes=self._jumped() if jump else None,

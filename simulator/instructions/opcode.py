@@ -4,9 +4,6 @@ from __future__ import annotations
 
 PREFIXES = frozenset({0x66, 0x67, 0x2E, 0x36, 0x3E, 0x26, 0x64, 0x65, 0xF0, 0xF2, 0xF3})
 
-OPERAND_SIZE = 0x66
-"""The prefix that makes an immediate of 32 bits one of 16."""
-
 VECTOR_PREFIX_BYTES = {0xC5: 2, 0xC4: 3, 0x62: 4}
 """Bytes of VEX and EVEX prefixes; the opcode follows (Intel SDM volume 2A, sections 2.3.5 and 2.7.1)."""
 

@@ -107,8 +107,8 @@ class _Drawing:
         self.units = shape.units
 
     def tame(self) -> Behaviour:
-        """Draw at most one computing µop, besides loads and stores. A NOP needs no port, as on any CPU."""
-        if self.variant.iclass == "NOP":
+        """Draw at most one computing µop, besides loads and stores; a NOP needs no port, as in LLVM's models."""
+        if "NOP" in self.variant.category:
             self.uops.append(Uop(frozenset(), 0, (), ()))
             return self._behaviour(tame=True)
         loads = self._add_loads()

@@ -46,7 +46,7 @@ from xed_convert.errors import UopscopeError
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from generator.factory import InstructionFactory
     from inference.ports.blocking_instructions import Candidate
@@ -474,18 +474,40 @@ class Discovery:
             (i, o) for i, o in combinations(range(len(classes)), 2) if classes[i].first.size == classes[o].first.size
         ]
         votes = yield from voted(classes, pairs, of_one_set)
-        merged: dict[int, MemberClass] = {}
         contested = [pair for pair, count in waits.items() if not votes[pair] and count >= ENOUGH_VOTES]
         dropped = {min(pair, key=lambda number: len(classes[number].members)) for pair in contested}
-        for number, one in enumerate(classes):
-            if number in dropped:
-                continue
-            same = next((merged[i] for i in range(number) if i in merged and won(votes.get((i, number), []))), None)
-            if same is None:
-                merged[number] = one
-            else:
-                same.members += one.members
-        return list(merged.values())
+        heads = _heads_of(classes, votes, dropped)
+        for number, head in heads.items():
+            if number != head:
+                classes[head].members += classes[number].members
+        return (yield from self._of_own_sets(classes, heads, votes))
+
+    def _of_own_sets(
+        self, classes: Sequence[MemberClass], heads: Mapping[int, int], votes: Mapping[Places, Sequence[bool]]
+    ) -> Procedure[list[MemberClass]]:
+        """Return the merged classes, without those that may have the set of another one.
+
+        Two have sets of their own by votes, or if mixes of both run faster than the ports of one allow. Else nothing is
+        known of the smaller class: where a busy neighbour slowed most mixes, loads of a Cascade Lake had three sets.
+        """
+        apart = {
+            _in_order(heads[i], heads[o])
+            for (i, o), each in votes.items()
+            if i in heads and o in heads and len(each) - 2 * sum(each) >= ENOUGH_VOTES
+        }
+        kept = sorted(set(heads.values()), key=lambda number: (-len(classes[number].members), number))
+        open_ = [
+            pair
+            for pair in combinations(sorted(kept), 2)
+            if classes[pair[0]].first.size == classes[pair[1]].first.size and pair not in apart
+        ]
+        together = yield from self._together(classes, open_)
+        doubtful = {pair for pair in open_ if together.get(pair, (0, 0))[0] <= classes[pair[0]].first.size}
+        found: list[int] = []
+        for number in kept:
+            if not any(_in_order(number, larger) in doubtful for larger in found):
+                found.append(number)
+        return [classes[number] for number in sorted(found)]
 
     def _relations(self, classes: Sequence[MemberClass]) -> Procedure[tuple[list[MemberClass], SetRelations]]:
         """Find which sets are nested, and how many ports pairs of others have together; return the sets that count.
@@ -526,12 +548,7 @@ class Discovery:
         together = yield from self._together(
             left, [pair for pair in combinations(range(len(left)), 2) if not nested.get(pair)]
         )
-        sizes = tuple(one.first.size for one in left)
-        twins = _twins(sizes, [len(one.members) for one in left], together)
-        relations = SetRelations(sizes, nested, together)
-        for number in sorted(twins, reverse=True):
-            relations = relations.without(number)
-        return [one for number, one in enumerate(left) if number not in twins], relations
+        return left, SetRelations(tuple(one.first.size for one in left), nested, together)
 
     def _together(
         self, classes: Sequence[MemberClass], pairs: Sequence[Places]
@@ -539,23 +556,23 @@ class Discovery:
         """Return of pairs the least and the most ports that both sets can have together, as mixes of both show.
 
         A mix that something else slows down seems to have fewer ports. So further mixes are made, of other members
-        where there are any, until two show that no port is common. Of all, the second most counts: the one that shows
-        most may be the luckiest mistake. On Emerald Rapids, `MOV (R64, M64)` and `VMOVQ (XMM, M64)` seemed to have six
-        ports once, and not three.
+        where there are any, until two show that no port is common. Of sets of one size they have to show that there are
+        two. Of all, the second most counts: the one that shows most may be the luckiest mistake. On Emerald Rapids,
+        `MOV (R64, M64)` and `VMOVQ (XMM, M64)` seemed to have six ports once, and not three.
         """
         found: dict[Places, list[tuple[int, int]]] = defaultdict(list)
         left = list(pairs)
         for place in range(REPRESENTATIVES):
+            if not left:
+                break
             shown = yield from self._mixed(classes, left, place)
             for pair, ports in shown.items():
                 found[pair] = sorted([*found[pair], ports], reverse=True)
             left = [
                 (i, o)
                 for i, o in left
-                if (i, o) in shown and not _are_apart(found[i, o], classes[i].first.size + classes[o].first.size)
+                if not _are_apart(found.get((i, o), []), classes[i].first.size, classes[o].first.size)
             ]
-            if not left:
-                break
         return {pair: _sure(shown) for pair, shown in found.items()}
 
     def _mixed(
@@ -629,28 +646,34 @@ def _off(residuals: Sequence[Fraction]) -> Fraction:
     return sorted(residuals)[int(len(residuals) * MOST_TIMES)] * NOISE_FACTOR
 
 
-def _twins(sizes: Sequence[int], members: Sequence[int], together: Mapping[Places, tuple[int, int]]) -> set[int]:
-    """Return which sets may be those of others of their size: no mix of both runs faster than one set allows.
+def _heads_of(
+    classes: Sequence[MemberClass], votes: Mapping[Places, Sequence[bool]], dropped: Container[int]
+) -> dict[int, int]:
+    """Return for each class that is not dropped the first one that won the vote for one set, or itself."""
+    heads: dict[int, int] = {}
+    for number in range(len(classes)):
+        if number not in dropped:
+            earlier = sorted(set(heads.values()))
+            heads[number] = next((head for head in earlier if won(votes.get((head, number), []))), number)
+    return heads
 
-    Where a busy neighbour slows most mixes, votes may keep classes of one set apart: loads of a Cascade Lake had three
-    sets then. Of two, the one of fewer members is not known to be a set.
+
+def _in_order(one: int, other: int) -> Places:
+    return (one, other) if one < other else (other, one)
+
+
+def _are_apart(shown: Sequence[tuple[int, int]], one: int, other: int) -> bool:
+    """Whether enough mixes of two sets may have used as many ports as both have, and are no mixes of one set.
 
     Args:
-        sizes: the number of ports of each set.
-        members: the number of instructions that were found to have it.
-        together: the least and the most ports of the union of pairs.
+        shown: the least and the most ports that mixes show, those that show most first.
+        one: the number of ports of a set.
+        other: the same of the other set.
     """
-    found: set[int] = set()
-    for one, other in combinations(range(len(sizes)), 2):
-        is_proved = together.get((one, other), (0, 0))[0] > sizes[one]
-        if sizes[one] == sizes[other] and not is_proved and not found & {one, other}:
-            found.add(min(other, one, key=lambda number: members[number]))
-    return found
-
-
-def _are_apart(shown: Sequence[tuple[int, int]], both: int) -> bool:
-    """Whether enough mixes of two sets, those that show most first, show as many ports as `both` have."""
-    return len(shown) >= SHOW_MOST and _sure(shown)[1] >= both
+    if len(shown) < SHOW_MOST:
+        return False
+    least, most = _sure(shown)
+    return most >= one + other and (one != other or least > one)
 
 
 def _sure(shown: Sequence[tuple[int, int]]) -> tuple[int, int]:

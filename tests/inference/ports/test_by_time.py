@@ -26,7 +26,7 @@ from inference.ports.by_time.conclude import conclude, doubt
 from inference.ports.by_time.diagram import SetRelations, consistent, diagrams, named, ports_in
 from inference.ports.by_time.hypotheses import UopBounds, components
 from inference.ports.by_time.infer import _ask_largest, infer_by_time
-from inference.ports.by_time.machine import LENGTHS, Discovery, TimedMachine, TimedSet, _twins, _waits
+from inference.ports.by_time.machine import LENGTHS, Discovery, TimedMachine, TimedSet, _heads_of, _waits
 from inference.ports.by_time.members import Member, MemberClass, preference
 from inference.ports.by_time.mixes import (
     MANY,
@@ -48,6 +48,7 @@ from inference.ports.by_time.parts.unions import told_of_unions
 from inference.ports.by_time.published import published_names
 from inference.ports.by_time.slots import FURTHER_MIXES, slots_among_filler, slots_of
 from inference.ports.by_time.timed_probe import TimedProbe
+from inference.ports.by_time.votes import REPRESENTATIVES
 from inference.ports.infer import PortConclusion
 from results.findings import Confined, Indistinguishable, OnlyBounds, TooNoisy, Unplaced
 from results.machine.constants import core_names, core_of
@@ -612,33 +613,19 @@ def test_what_delays_several_sets_blocks_nothing(catalogue: Catalogue, uops: dic
     assert len(left) == kept
 
 
-@pytest.mark.parametrize(
-    ("together", "twins"),
-    [
-        ({(0, 1): (3, 3), (0, 2): (4, 4), (1, 2): (4, 4)}, set()),  # p05, p01, and loads
-        # As loads of a Cascade Lake beside a busy neighbour
-        ({(0, 1): (2, 2), (0, 2): (2, 4), (1, 2): (2, 2)}, {0, 2}),
-        ({(0, 1): (3, 3), (1, 2): (3, 4)}, {2}),  # no mix of the first and the last could be made
-    ],
-)
-def test_of_sets_that_no_mix_shows_to_be_two_the_one_of_most_members_counts(
-    together: dict[tuple[int, int], tuple[int, int]], twins: set[int]
-) -> None:
-    assert _twins((2, 2, 2, 3), (7, 14, 1, 1), together) == twins
-
-
 class Shown(Discovery):
     """Is told how many ports the mixes of two classes show at each place."""
 
     ports: Sequence[tuple[int, int]]
     asked: int
+    lacking: frozenset[tuple[int, int]] = frozenset()
 
     def _mixed(
         self, _classes: Sequence[MemberClass], pairs: Sequence[tuple[int, int]], place: int
     ) -> Procedure[dict[tuple[int, int], tuple[int, int]]]:
         yield from ()
         self.asked += 1
-        return dict.fromkeys(pairs, self.ports[place])
+        return dict.fromkeys([pair for pair in pairs if pair not in self.lacking], self.ports[place])
 
 
 @pytest.mark.parametrize(
@@ -664,6 +651,53 @@ def test_ports_are_common_unless_two_mixes_show_more(
         next(shown._together([adds, loads], [(0, 1)]))
     assert ended.value.value == {(0, 1): found}
     assert shown.asked == asked
+
+
+LOADS = (3, "MOV (R64, M64)"), (2, "VMOVSLDUP (XMM, M128)"), (1, "VMOVDQU64 (XMM, M128)")
+TOLD: list[bool] = [False, False]
+OPEN: list[bool] = []
+SAME: list[bool] = [True, True]
+
+
+@pytest.mark.parametrize(
+    ("votes", "ports", "kept"),
+    [
+        # The first and the last are told apart, the one between is told apart from none
+        ({(0, 1): OPEN, (0, 2): TOLD, (1, 2): OPEN}, (2, 2), [0, 2]),
+        ({(0, 1): OPEN, (0, 2): OPEN, (1, 2): OPEN}, (2, 2), [0]),
+        ({(0, 1): OPEN, (0, 2): OPEN, (1, 2): OPEN}, (2, 4), [0]),  # slow mixes show nothing
+        ({(0, 1): OPEN, (0, 2): OPEN, (1, 2): OPEN}, (3, 3), [0, 1, 2]),
+        ({(0, 1): OPEN, (0, 2): OPEN, (1, 2): OPEN}, None, [0]),  # there were no registers for a mix
+        # What tells one class of a merged set from another tells the whole set
+        ({(0, 1): SAME, (0, 2): OPEN, (1, 2): TOLD}, (2, 2), [0, 2]),
+    ],
+)
+def test_of_classes_that_nothing_shows_to_have_two_sets_the_largest_counts(
+    catalogue: Catalogue, votes: dict[tuple[int, int], list[bool]], ports: tuple[int, int] | None, kept: list[int]
+) -> None:
+    """Beside a busy neighbour, loads of a Cascade Lake had three sets: votes were open, and mixes slow."""
+    classes = [
+        MemberClass([Member(catalogue.by_string(name), 2, Fraction(1), Fraction(1, 2))] * count)
+        for count, name in LOADS
+    ]
+    shown = Shown(MixFactory(InstructionFactory(catalogue)))
+    shown.ports, shown.asked = [ports or (0, 0)] * REPRESENTATIVES, 0
+    if ports is None:
+        shown.lacking = frozenset(votes)
+    heads = _heads_of(classes, votes, ())
+    with pytest.raises(StopIteration) as ended:
+        next(shown._of_own_sets(classes, heads, votes))
+    assert ended.value.value == [classes[number] for number in kept]
+
+
+def test_slow_mixes_of_two_sets_are_followed_by_others(catalogue: Catalogue) -> None:
+    """Two that show as many ports as one set may have do not end the search."""
+    loads, others = group(catalogue, 2, "MOV (R64, M64)"), group(catalogue, 2, "VMOVSLDUP (XMM, M128)")
+    shown = Shown(MixFactory(InstructionFactory(catalogue)))
+    shown.ports, shown.asked = [(2, 4), (2, 4), (4, 4), (2, 4), (4, 4)], 0
+    with pytest.raises(StopIteration) as ended:
+        next(shown._together([loads, others], [(0, 1)]))
+    assert (ended.value.value, shown.asked) == ({(0, 1): (4, 4)}, 5)
 
 
 @pytest.fixture(scope="module")

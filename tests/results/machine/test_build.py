@@ -272,18 +272,23 @@ def test_a_latency_explains_a_throughput_if_instances_share_it_and_it_was_not_cu
 
 @pytest.mark.parametrize("ports", [PortUsage.parse("1*p0156"), None])
 @pytest.mark.parametrize(
-    ("string", "throughput", "occupied"),
+    ("core", "string", "throughput", "occupied"),
     [
-        ("CMP (AX, I16)", "3.25", "0"),
-        ("CMP (AX, I16)", "7", "7"),  # longer than the predecoder takes
-        ("RET_NEAR (I16)", "3.25", "3.25"),  # its length does not depend on a prefix
+        ("CLX", "CMP (AX, I16)", "3.25", "0"),
+        ("CLX", "CMP (AX, I16)", "7", "7"),  # longer than the predecoder takes
+        ("CLX", "CMP (AX, I16)", "2", "2"),  # shorter: it was not decoded each time
+        ("NHM", "CMP (AX, I16)", "6", "0"),
+        ("ZEN4", "CMP (AX, I16)", "3.25", "3.25"),  # the prefix costs nothing
+        ("CLX", "RET_NEAR (I16)", "3.25", "3.25"),  # no prefix changes its length
+        ("CLX", "ENTER_W (I16, I8)", "3.25", "3.25"),
+        ("CLX", "CMP (EAX, I32)", "3.25", "3.25"),
     ],
 )
 def test_a_length_changing_prefix_occupies_nothing_but_the_predecoder(
-    string: str, throughput: str, occupied: str, ports: PortUsage | None
+    core: str, string: str, throughput: str, occupied: str, ports: PortUsage | None
 ) -> None:
     facts = VariantFacts({Form.PLAIN: FormFacts(ports, throughput=Fraction(throughput))})
-    made = behaviour_from(catalogue().by_string(string), facts, core_of("CLX"))
+    made = behaviour_from(catalogue().by_string(string), facts, core_of(core))
     assert made.occupies == Fraction(occupied)
 
 

@@ -15,8 +15,9 @@ from inference.experiment import Measured, Request, Want
 from results.model import Measurement, Series, Status
 from runner.backend import CONTENTION_PROBE, Job, JobResult, Repeat
 from runner.measuring import aggregate, sizing
-from runner.measuring.protocol import SHARED, Measurer, Options
-from runner.measuring.quiet import ENOUGH_RUNS, LEAST_RUNS, Patience, QuietFilter, Repetitions
+from runner.measuring.protocol import SHARED, Measurer, Options, _Entry
+from runner.measuring.quiet import ENOUGH_RUNS, LEAST_RUNS, Patience, QuietFilter, Repetitions, Watch
+from runner.measuring.sizing import RunSize
 from tests.nonempty import some
 from tests.runner.fake_backend import FakeBackend
 
@@ -379,6 +380,43 @@ def test_the_filter_always_leaves_something(pairs: list[tuple[int, int]], at_lea
     assert kept["tsc"]
     assert len({len(values) for values in kept.values()}) == 1
     assert quiet.count(Repetitions.of(samples)) <= len(kept["tsc"])
+
+
+@given(
+    st.lists(st.integers(900, 2000), min_size=1, max_size=9), st.lists(st.integers(900, 2000), min_size=1, max_size=9)
+)
+def test_rounds_that_are_read_one_by_one_say_what_all_of_them_say(first: list[int], second: list[int]) -> None:
+    def samples(probes: list[int]) -> dict[str, list[int]]:
+        return {"calibration": [1000] * len(probes), "contention_probe": probes, "tsc": probes}
+
+    joined = Repetitions.of(samples(first)).joined(Repetitions.of(samples(second)))
+    assert joined == Repetitions.of(samples(first + second))
+
+
+def test_a_later_round_of_another_frequency_is_not_disturbed() -> None:
+    """It may be seconds later. Its repetitions are compared with each other only."""
+    before = Repetitions.of({"calibration": [1000] * 5, "contention_probe": [900] * 5})
+    slower = {"calibration": [1100, 1100, 1100, 1500, 1100], "contention_probe": [990] * 5}
+    assert before.joined(Repetitions.of(slower)).steady == [True] * 8 + [False, True]
+
+
+def test_an_entry_knows_the_repetitions_of_its_rounds_until_it_starts_anew() -> None:
+    entry = _Entry(Request(bench()), Watch(False, QuietFilter(), Patience(0, 0)), sizes=(RunSize(1, 1), RunSize(4, 1)))
+    entry.restart()
+
+    def result(probe: int) -> JobResult:
+        return JobResult(Status.OK, {"calibration": (1000, 1000), "contention_probe": (probe, probe), "tsc": (7, 7)})
+
+    entry.add([result(900), result(950)])
+    entry.add([result(800), result(990)])
+    assert [one.ratios for one in entry.last_round] == [[0.8, 0.8], [0.99, 0.99]]
+    assert [one.ratios for one in entry.looked_at] == [[0.9, 0.9, 0.8, 0.8], [0.95, 0.95, 0.99, 0.99]]
+    assert [len(one["tsc"]) for one in entry.samples] == [4, 4]
+    entry.restart()
+    assert (entry.last_round, entry.looked_at) == ([], [])
+    entry.add([result(900), result(950)])
+    entry.add([result(900), JobResult(Status.FAULTED, {}, "SIGILL")])
+    assert (entry.status, entry.last_round, entry.looked_at) == (Status.FAULTED, [], [])
 
 
 def test_an_interrupted_calibration_does_not_make_a_repetition_the_quietest() -> None:

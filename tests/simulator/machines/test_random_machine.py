@@ -108,7 +108,7 @@ def test_what_chains_and_dependency_breakers_are_made_of_is_tame() -> None:
 
 @given(SEEDS)
 def test_a_nop_of_any_length_needs_no_port(seed: int) -> None:
-    """Measured loops have one of the length that keeps their jump off 32-byte boundaries."""
+    """Before the jump of a measured loop there is one, whose length depends on the loop."""
     nops = [variant for variant in catalogue() if variant.iclass == "NOP"]
     machine = RandomMachine(seed, nops)
     for variant in some(nops, 7):
