@@ -136,13 +136,16 @@ class PredictionFacts:
 
     @property
     def _decoded_each_time(self) -> Fraction:
-        """Core cycles of a loop if it came from the decoders (0: length-changing prefixes would not make it slower).
+        """Core cycles of a loop if it came from the decoders (0: nothing keeps it there that is not simulated).
 
-        On a Cascade Lake, loops with six such instructions in a row in 32 bytes do. The same with NOPs between do not.
+        On a Cascade Lake, loops do that have six ADD, AND, CMP, SUB or TEST without memory in a row in 32 bytes, with
+        immediates of 16 bits. With NOPs between them they do not, nor do loops of what fuses with no jump.
         """
         core, bounds = self.machine.parameters.front, self.bounds
+        fetched = [item.effects.fetched for item in bounds.block.items]
+        may_stay = any(one is not None and one.length_changing and one.fusible for one in fetched)
         is_decoded = bounds.running is not Running.LOOP or Component.PREDECODER in bounds.cycles_of
-        if core is None or core.front_end is None or is_decoded:
+        if core is None or core.front_end is None or is_decoded or not may_stay:
             return Fraction(0)
         found = predecoder_bound(bounds.block, core.front_end, loop=True)
         without = predecoder_bound(bounds.block, replace(core.front_end, length_changing_cycles=0), loop=True)

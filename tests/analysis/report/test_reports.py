@@ -384,6 +384,8 @@ PREFIXED = "cmp ax, 0x1234; "
         ("ZEN4", f"l: {PREFIXED * 2}dec rcx; jnz l", None),  # a prefix costs nothing
         ("HSW", f"l: {PREFIXED}{'imul rbx, rbx; ' * 3}dec rcx; jnz l", None),  # slower anyway
         ("HSW", "l: cmp eax, 0x1234; dec rcx; jnz l", None),
+        ("HSW", "l: or ax, 0x1234; or bx, 0x1234; dec rcx; jnz l", None),  # fuses with no jump
+        ("HSW", "l: cmp word ptr [rsi], 0x1234; cmp word ptr [rsi], 0x1234; dec rcx; jnz l", None),
         ("HSW", f"l: {'nop; ' * 100}{PREFIXED}dec rcx; jnz l", None),  # the µop cache does not hold it: it is decoded
         ("HSW", PREFIXED * 2, None),  # no loop: it is decoded
     ],
