@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from fractions import Fraction
+from statistics import median_high
 from typing import TYPE_CHECKING, NamedTuple
 
 from inference.experiment import Measured, Request
@@ -236,5 +237,4 @@ def _is_noisier(shorter: Series, longer: Series) -> bool:
 
 def _contention(series: Series) -> float:
     """Return the usual time of the contention probe, in calibrations."""
-    ratios = sorted(Repetitions.of(series.samples).ratios)
-    return ratios[len(ratios) // 2]
+    return median_high(Repetitions.of(series.samples).ratios)

@@ -112,26 +112,24 @@ class _Entry:
     found: Measured | None = None
     disturbed_at: tuple[float | None, bool] = (None, False)
     """Whether it was disturbed, and the filter's best ratio when that was found."""
-    last_round: list[Repetitions] = field(default_factory=list)
-    """The repetitions of the last round by size; empty without a contention probe."""
     looked_at: list[Repetitions] = field(default_factory=list)
     """The repetitions of all rounds by size. Each round is read once: a disturbed request may need hundreds."""
 
-    def add(self, results: Sequence[JobResult]) -> None:
-        """Take in one round's results, one per size."""
+    def add(self, results: Sequence[JobResult]) -> list[Repetitions]:
+        """Take in one round's results, one per size; return its repetitions (none without a contention probe)."""
         for index, result in enumerate(results):
             if result.status is not Status.OK:
                 self.fail(result)
-                return
+                return []
             self.note = self.note or result.detail
             for counter, values in result.samples.items():
                 self.samples[index].setdefault(counter, []).extend(values)
         self.rounds += 1
         self.disturbed_at = None, False
-        if self.watch.quiet:
-            self.last_round = [Repetitions.of(result.samples) for result in results]
-            rounds = zip(self.looked_at, self.last_round, strict=True)
-            self.looked_at = [before.joined(last) for before, last in rounds] if self.looked_at else self.last_round
+        last = [Repetitions.of(result.samples) for result in results] if self.watch.quiet else []
+        rounds = zip(self.looked_at, last, strict=True)
+        self.looked_at = [before.joined(one) for before, one in rounds] if self.looked_at else last
+        return last
 
     def fail(self, result: JobResult) -> None:
         """Note that the code does not run."""
@@ -147,7 +145,7 @@ class _Entry:
 
     def _forget_rounds(self) -> None:
         self.disturbed_at = None, False
-        self.last_round, self.looked_at = [], []
+        self.looked_at = []
 
     def enough_quiet(self, most: int) -> int:
         """Return how many repetitions have to be undisturbed: at most `most`."""
@@ -352,10 +350,9 @@ class Measurer:
             jobs = [self._job(entry, size) for entry in group for size in entry.sizes]
             repeat = Repeat(self.options.warm_ups, repetitions, self.options.time_limit_seconds)
             results = iter(self.backend.run(jobs, self.counters(want), repeat))
-            for entry in group:
-                entry.add([next(results) for _ in entry.sizes])
+            last = [run for entry in group for run in entry.add([next(results) for _ in entry.sizes])]
             if quiet := active[0].watch.quiet:
-                quiet.learn(*(run for entry in group if entry.status is None for run in entry.last_round))
+                quiet.learn(*last)
 
     def _is_stable(self, found: Measured) -> bool:
         """Say whether values are near enough to each other."""

@@ -40,7 +40,7 @@ from inference.ports.by_time.mixes import (
     undisturbed,
 )
 from inference.ports.by_time.published import published_names
-from inference.ports.by_time.votes import ENOUGH_VOTES, REPRESENTATIVES, Places, vote_of, vote_on_same, voted, won
+from inference.ports.by_time.votes import ENOUGH_VOTES, REPRESENTATIVES, Places, lead, vote_of, vote_on_same, voted, won
 from results.model import PortUsage
 from xed_convert.errors import UopscopeError
 from xed_convert.model import OperandKind
@@ -491,21 +491,17 @@ class Discovery:
         known of the smaller class: where a busy neighbour slowed most mixes, loads of a Cascade Lake had three sets.
         """
         apart = {
-            _in_order(heads[i], heads[o])
+            frozenset((heads[i], heads[o]))
             for (i, o), each in votes.items()
-            if i in heads and o in heads and len(each) - 2 * sum(each) >= ENOUGH_VOTES
+            if i in heads and o in heads and lead(each) <= -ENOUGH_VOTES
         }
         kept = sorted(set(heads.values()), key=lambda number: (-len(classes[number].members), number))
-        open_ = [
-            pair
-            for pair in combinations(sorted(kept), 2)
-            if classes[pair[0]].first.size == classes[pair[1]].first.size and pair not in apart
-        ]
+        open_ = [pair for pair in votes if set(pair) <= set(kept) and frozenset(pair) not in apart]
         together = yield from self._together(classes, open_)
-        doubtful = {pair for pair in open_ if together.get(pair, (0, 0))[0] <= classes[pair[0]].first.size}
+        doubtful = {frozenset(pair) for pair in open_ if together.get(pair, (0, 0))[0] <= classes[pair[0]].first.size}
         found: list[int] = []
         for number in kept:
-            if not any(_in_order(number, larger) in doubtful for larger in found):
+            if not any(frozenset((number, larger)) in doubtful for larger in found):
                 found.append(number)
         return [classes[number] for number in sorted(found)]
 
@@ -543,7 +539,7 @@ class Discovery:
         nested |= {
             (places[i], places[o]): won(each)
             for (i, o), each in votes.items()
-            if i in places and o in places and (2 * sum(each) != len(each) or classes[i].may_need_both(classes[o]))
+            if i in places and o in places and (lead(each) or classes[i].may_need_both(classes[o]))
         }
         together = yield from self._together(
             left, [pair for pair in combinations(range(len(left)), 2) if not nested.get(pair)]
@@ -653,13 +649,9 @@ def _heads_of(
     heads: dict[int, int] = {}
     for number in range(len(classes)):
         if number not in dropped:
-            earlier = sorted(set(heads.values()))
-            heads[number] = next((head for head in earlier if won(votes.get((head, number), []))), number)
+            earlier = (head for head, own in heads.items() if head == own and won(votes.get((head, number), [])))
+            heads[number] = next(earlier, number)
     return heads
-
-
-def _in_order(one: int, other: int) -> Places:
-    return (one, other) if one < other else (other, one)
 
 
 def _are_apart(shown: Sequence[tuple[int, int]], one: int, other: int) -> bool:

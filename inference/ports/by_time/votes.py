@@ -32,7 +32,7 @@ def voted(
     """
     votes: dict[Places, list[bool]] = {pair: [] for pair in pairs}
     for place in range(REPRESENTATIVES):
-        open_ = [pair for pair, each in votes.items() if abs(2 * sum(each) - len(each)) < ENOUGH_VOTES]
+        open_ = [pair for pair, each in votes.items() if abs(lead(each)) < ENOUGH_VOTES]
         if not open_:
             break
         found = yield from ballot(open_, [(classes[i].at(place), classes[o].at(place)) for i, o in open_])
@@ -58,6 +58,11 @@ def vote_on_same(ways: Iterable[Asked]) -> bool | None:
     return False if 0 in uops else True if uops == {1} else None
 
 
+def lead(votes: Sequence[bool]) -> int:
+    """Return how many more votes are for it than against it."""
+    return 2 * sum(votes) - len(votes)
+
+
 def won(votes: Sequence[bool]) -> bool:
     """Whether more than half vote for it."""
-    return 2 * sum(votes) > len(votes)
+    return lead(votes) > 0

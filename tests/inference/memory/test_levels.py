@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from generator.factory import InstructionFactory
@@ -41,14 +41,19 @@ def test_a_ring_comes_to_every_place_once_and_ends_at_its_first(places: int) -> 
     assert found[-1] == 0
 
 
+MORE_OFTEN = {1024: 4, 4032: 4}
+"""How often the same three steps occur in two of the rings of 256 to 4,096 places; in all others up to three times."""
+
+
 @given(st.integers(1 << 8, 1 << 12))
+@example(1024)
+@example(4032)
 @settings(max_examples=30)
 def test_no_two_steps_of_a_ring_foretell_the_next(places: int) -> None:
-    """Rings of 1,024 and of 4,032 places have three steps in a row four times, all others of these sizes less often."""
     found = in_order(places)
     steps = [(there - here) % places for here, there in pairwise(found)]
     foretold = Counter(zip(steps, steps[1:], steps[2:], strict=False)).most_common(1)
-    assert foretold[0][1] <= 4
+    assert foretold[0][1] <= MORE_OFTEN.get(places, 3)
     assert Counter(steps).most_common(1)[0][1] < places / 16
 
 

@@ -408,15 +408,14 @@ def test_an_entry_knows_the_repetitions_of_its_rounds_until_it_starts_anew() -> 
         return JobResult(Status.OK, {"calibration": (1000, 1000), "contention_probe": (probe, probe), "tsc": (7, 7)})
 
     entry.add([result(900), result(950)])
-    entry.add([result(800), result(990)])
-    assert [one.ratios for one in entry.last_round] == [[0.8, 0.8], [0.99, 0.99]]
+    assert [one.ratios for one in entry.add([result(800), result(990)])] == [[0.8, 0.8], [0.99, 0.99]]
     assert [one.ratios for one in entry.looked_at] == [[0.9, 0.9, 0.8, 0.8], [0.95, 0.95, 0.99, 0.99]]
     assert [len(one["tsc"]) for one in entry.samples] == [4, 4]
     entry.restart()
-    assert (entry.last_round, entry.looked_at) == ([], [])
+    assert entry.looked_at == []
     entry.add([result(900), result(950)])
-    entry.add([result(900), JobResult(Status.FAULTED, {}, "SIGILL")])
-    assert (entry.status, entry.last_round, entry.looked_at) == (Status.FAULTED, [], [])
+    assert entry.add([result(900), JobResult(Status.FAULTED, {}, "SIGILL")]) == []
+    assert (entry.status, entry.looked_at) == (Status.FAULTED, [])
 
 
 def test_an_interrupted_calibration_does_not_make_a_repetition_the_quietest() -> None:
