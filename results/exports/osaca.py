@@ -197,7 +197,7 @@ class _Machine:
         if latency is None:
             yield "# The latency of loads is not known: 0 stands for it, since OSACA adds it to those of instructions."
         if self.is_by_time:
-            yield "# Ports were inferred by time alone. r0, r1 and so on are no published names."
+            yield "# Ports were inferred by time alone. Names such as r0 and r1 are no published ones."
             yield "# Counts are cycles in which a port is occupied."
         if self.in_part:
             yield f"# Of {len(self.in_part)} variants only some µops have known ports. Their pressure is too low."

@@ -76,7 +76,7 @@ def query(
     for line in filter(None, (one.alternatives(there) for one in wanted.conditions)):
         print(line)
     if wanted.names_port_sets:
-        print("`has` finds exactly this set of ports, and `uses` every set with these ports: ports uses p5")
+        print("`ports has X` finds exactly the set X, and `ports uses X` every set with these ports")
 
 
 def _print_fields(entries: Iterable[Entry]) -> None:

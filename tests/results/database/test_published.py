@@ -85,7 +85,7 @@ def test_tables_have_the_resources(tmp_path: Path) -> None:
         (["query", "ports has FP23", "--db"], 0, "1*FP23"),
         (["query", "ports has V", "--db"], 0, "ADL-E"),
         (["query", "ports uses FP2", "--db"], 0, "1*FP23"),
-        (["query", "ports has FP2", "--db"], 0, "ports uses p5"),
+        (["query", "ports has FP2", "--db"], 0, "ports uses X"),
         (["check"], 1, "ports"),
         (["export", "--arch", "ZEN4", "--osaca", "-"], 0, '"FP2"'),
     ],
