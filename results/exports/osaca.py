@@ -4,18 +4,18 @@ OSACA knows one latency and one port pressure per instruction form. It looks for
 not tell general-purpose registers of different widths apart. So
 
 - a form is written under every spelling of its name (`results.exports.mnemonics`);
-- of several variants with the same operand classes, the likeliest is written: without prefix and fixed immediate
-  (shifts by 0 or 1), the widest;
+- of several variants with the same operand classes, the likeliest is written (`_likelihood`);
+- OSACA takes the first form that fits, and general registers fit more than their own kind: special forms stand first;
 - a latency is written only if it is exact: an upper bound is no value, and the form has none then;
 - it is the latency from registers and flags, since loops wait for these; if none is read, that from the address;
-- if only some µops have known ports, the port pressure is that of those, and a comment counts such variants;
+- if only some µops have known ports, the port pressure is that of those, and a comment counts such variants; if no
+  port is known, there is no pressure, OSACA marks the instruction with `*`, and another comment counts such forms;
 - operands stand in the order of AT&T syntax, destination last;
 - for a load behind a store to the same place OSACA adds up the latencies of the store, of forwarding and of the load.
   Forwarding is what is left of the measured time from the stored register to the loaded one (`results.memory`).
 
-Masked and locked variants, repeated ones (REP), and those without a known port are left out. A comment counts the last:
-OSACA refuses code with them, unless it is told to ignore them. A file in ~/.osaca/data
-with the name of an architecture replaces OSACA's own.
+Masked and locked variants, repeated ones (REP), and those with segment or x87 registers are left out: OSACA has no
+forms for them. A file in ~/.osaca/data with the name of an architecture replaces OSACA's own.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ ENCODINGS = {"{load}", "{store}", "{vex}", "{evex}", "{disp32}"}
 """Words before a mnemonic that only choose an encoding. With others, OSACA has no form for it."""
 
 _VECTOR = re.compile(r"(MM|XMM|YMM|ZMM|K)\d+")
+_SEGMENT_OR_X87 = re.compile(r"[C-GS]S|ST\(\d\)|ST\d")
+_GENERAL_BITS = 64
 _FROM_MEMORY = re.compile(r"(min_|max_)?cycles_(addr|mem)")
 _ANY_ADDRESS = {"class": "memory", "base": "*", "offset": "*", "index": "*", "scale": "*"}
 
@@ -80,13 +82,9 @@ def write_osaca(
     machine = _Machine(architecture, _Forwarding.of(memory))
     for entry in entries:
         result = entry.results.get(architecture)
-        if result is None or not _has_form(entry.variant, result):
-            continue
-        if _has_ports(result):
+        if result is not None and _has_form(entry.variant, result):
             machine.add(entry.variant, result)
-        else:
-            machine.without_ports += 1
-    if not machine.forms:
+    if not machine.has_ports:
         raise DatabaseError(
             f"{architecture}: no instruction has both a port usage and a throughput",
             hint="OSACA needs ports: export a campaign that has them: counted (kmod, sim), or with --ports-by-time.",
@@ -104,13 +102,24 @@ def _has_form(variant: InstructionVariant, result: ArchitectureResult) -> bool:
     return is_timed and variant.attributes.get("mask", "0") == "0" and prefixes <= ENCODINGS
 
 
-def _has_ports(result: ArchitectureResult) -> bool:
-    values = result.measurement or {}
-    return _port_text(values) != "" or values.get("uops") == "0"
+Rank = tuple[int, ...]
+"""Orders variants for a form. The greatest is written."""
 
 
-Rank = tuple[bool, bool, bool, int]
-"""Orders variants for a form (the greatest is written): own name, no prefix, no fixed immediate, width in bits."""
+def _likelihood(variant: InstructionVariant, written: Sequence[Operand], *, is_own_name: bool) -> Rank:
+    """Return how likely code means this variant: by name, prefix, fixed operands, width, and narrow immediates."""
+    prefixes = variant.asm.split()[:-1]
+    immediates = [operand for operand in written if operand.kind is OperandKind.IMMEDIATE]
+    others = [operand for operand in written if operand.kind is not OperandKind.IMMEDIATE]
+    is_fixed = [bool(operand.value) for operand in immediates] + [len(operand.registers) == 1 for operand in others]
+    widths = [operand.width_bits or 0 for operand in others]
+    narrow = -sum(operand.width_bits or 0 for operand in immediates)
+    return is_own_name, "{evex}" not in prefixes, not prefixes, -sum(is_fixed), *_widest_first(widths), narrow
+
+
+def _widest_first(widths: Sequence[int]) -> tuple[int, int]:
+    """Return the greatest width and the sum: memory of a whole vector is likelier than a broadcast."""
+    return max(widths, default=0), sum(widths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +158,7 @@ class _Forwarding:
 
 @dataclass(slots=True)
 class _Machine:
-    """What the file says: `forms` by name and operands, and the variants whose ports are known in part or not at all.
+    """What the file says: `forms` by name and operands, and the variants whose ports are known in part.
 
     `forwarding` is None if nothing was forwarded, or nothing measured.
     """
@@ -159,7 +168,6 @@ class _Machine:
     forms: dict[str, tuple[Rank, dict[str, object]]] = field(default_factory=dict)
     common: dict[str, ArchitectureResult] = field(default_factory=dict)
     in_part: set[str] = field(default_factory=set)
-    without_ports: int = 0
     is_model: bool = False
     is_by_time: bool = False
 
@@ -172,15 +180,13 @@ class _Machine:
             self.in_part.add(variant.string)
         if variant.string in (LOAD, STORE):
             self.common[variant.string] = result
-        *prefixes, mnemonic = variant.asm.split()
+        mnemonic = variant.asm.split()[-1]
         written = [operand for operand in variant.operands if not operand.suppressed]
-        width = max((operand.width_bits or 0 for operand in written), default=0)
-        free = not any(operand.kind is OperandKind.IMMEDIATE and operand.value for operand in written)
         for name in spellings(mnemonic, variant.string.partition("(")[2].rstrip(")")):
             kept = written[:-1] if name.without_immediate else written
-            operands = [_operand(operand) for operand in reversed(kept)]
+            operands = [_operand(operand, variant) for operand in reversed(kept)]
             if None not in operands:
-                rank = name.mnemonic == mnemonic, not prefixes, free, width
+                rank = _likelihood(variant, written, is_own_name=name.mnemonic == mnemonic)
                 self._keep(rank, _form(name.mnemonic, operands, result))
 
     def _keep(self, rank: Rank, form: dict[str, object]) -> None:
@@ -188,9 +194,15 @@ class _Machine:
         if place not in self.forms or rank > self.forms[place][0]:
             self.forms[place] = rank, form
 
+    @property
+    def has_ports(self) -> bool:
+        """Whether any form has a port, or is known to need none."""
+        return any(form["port_pressure"] or form["uops"] == 0 for _, form in self.forms.values())
+
     def lines(self) -> Iterator[str]:
         """Yield the lines of the file; every value is JSON, which YAML contains."""
-        forms = [form for _, form in self.forms.values()]
+        forms = sorted((form for _, form in self.forms.values()), key=_generality)
+        without_ports = sum(1 for form in forms if not form["port_pressure"] and form["uops"] != 0)
         name = f"{self.architecture} (a simulated model, not a CPU)" if self.is_model else self.architecture
         yield f"# {name}, written by uopscope. Numbers that OSACA wants and that were not measured are left empty."
         latency = _load_latency(self.common)
@@ -201,9 +213,8 @@ class _Machine:
             yield "# Counts are cycles in which a port is occupied."
         if self.in_part:
             yield f"# Of {len(self.in_part)} variants only some µops have known ports. Their pressure is too low."
-        if self.without_ports:
-            yield f"# {self.without_ports} variants without a known port are left out."
-            yield "# OSACA refuses code with one of them, unless --ignore-unknown is given."
+        if without_ports:
+            yield f"# {without_ports} forms have no known port. They put no pressure on any. OSACA marks them with *."
         yield from _Forwarding.comment(self.forwarding)
         head = self._head(name, latency or 0.0, forms)
         yield from (f"{key}: {json.dumps(value)}" for key, value in head.items())
@@ -242,20 +253,40 @@ class _Machine:
         return _pressure(self.common[string].measurement or {}) if string in self.common else []
 
 
-def _operand(operand: Operand) -> dict[str, object] | None:
-    """Return an operand in OSACA's terms, or None if it has none for it."""
+def _operand(operand: Operand, variant: InstructionVariant) -> dict[str, object] | None:
+    """Return an operand of a variant in OSACA's terms, or None if it has none for it."""
     if operand.kind is OperandKind.IMMEDIATE:
         return {"class": "immediate", "imd": "int"}
-    if operand.kind in (OperandKind.MEMORY, OperandKind.AGEN):
+    if operand.kind is OperandKind.AGEN:
+        return _address(variant.attributes.get("agen", "").split("_"))
+    if operand.kind is OperandKind.MEMORY:
         return dict(_ANY_ADDRESS) if not (operand.memory and operand.memory.vsib) else None
     if operand.kind is OperandKind.RELATIVE_BRANCH:
         return {"class": "identifier"}
-    if operand.kind is not OperandKind.REGISTER or not operand.registers:
-        return None
+    return _register(operand) if operand.kind is OperandKind.REGISTER and operand.registers else None
+
+
+def _register(operand: Operand) -> dict[str, object] | None:
+    """Return a register operand in OSACA's terms, or None if it has none for it."""
     match = _VECTOR.fullmatch(operand.registers[0])
     if match:
         return {"class": "register", "name": match[1].lower()}
-    return {"class": "register", "name": "gpr"} if (operand.width_bits or 0) <= 64 else None
+    if _SEGMENT_OR_X87.fullmatch(operand.registers[0]) or (operand.width_bits or 0) > _GENERAL_BITS:
+        return None
+    return {"class": "register", "name": "gpr"}
+
+
+def _address(parts: Sequence[str]) -> dict[str, object]:
+    """Return what OSACA compares an address of LEA with: `B` base, `R` RIP, `I` index, `IS` scaled index, `D...`."""
+    base = "gpr" if "B" in parts else "rip" if "R" in parts else None
+    index = "gpr" if {"I", "IS"} & set(parts) else None
+    offset = "*" if any(part.startswith("D") for part in parts) else None
+    return {"class": "memory", "base": base, "offset": offset, "index": index, "scale": 8 if "IS" in parts else 1}
+
+
+def _generality(form: dict[str, object]) -> int:
+    """Return how many parts of a form's operands fit other kinds, too."""
+    return json.dumps(form["operands"]).count('"*"') + json.dumps(form["operands"]).count('"gpr"')
 
 
 def _form(mnemonic: str, operands: list[dict[str, object] | None], result: ArchitectureResult) -> dict[str, object]:

@@ -142,17 +142,6 @@ def test_osaca_gets_the_part_of_a_port_usage_that_is_known() -> None:
     assert "known ports" not in written()
 
 
-def test_osaca_is_told_how_many_variants_have_no_known_port() -> None:
-    jump = entry("JNZ (Rel8)", "JNZ", [operand(1)], "1*p06", 2)
-    silent = ArchitectureResult("SKX", {"TP_unrolled": "0.50"})
-    file = io.BytesIO()
-    write_osaca([*ENTRIES, dataclasses.replace(jump, results={"SKX": silent})], "SKX", file)
-    text = file.getvalue().decode()
-    assert "# 1 variants without a known port are left out." in text
-    assert "JNZ" not in text
-    assert "--ignore-unknown" not in written()
-
-
 def memory(**outcomes: str) -> MemoryReport:
     """Return a report in which a load takes 9 cycles by each addressing, with that outcome."""
     size = AccessSize("r64", 8, "general")
