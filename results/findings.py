@@ -591,6 +591,13 @@ class Unexplained(Failure):
 
 
 @dataclass(frozen=True, slots=True)
+class WaitsForItself(Failure):
+    """By time alone: an instance waits so many cycles for the one before it that blocked ports have too much time."""
+
+    cycles: Fraction
+
+
+@dataclass(frozen=True, slots=True)
 class TooNoisy(Failure):
     """By time alone: the machine's times are off by the share `off`, too much for ports by time."""
 

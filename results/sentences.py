@@ -364,6 +364,7 @@ _REASONS: dict[type[Failure], str] = {
     findings.Unplaced: "some µops may use no port, or more ports than can be kept busy",
     findings.Delays: "it delays other µops for longer than µops of its own would",
     findings.Unexplained: "no port usage fits the times of its mixes",
+    findings.WaitsForItself: "it waits too long for itself to be measured in mixes",
     findings.TooNoisy: "the machine was too busy for ports by time",
     findings.NoUsage: "no port usage fits the measurements",
     findings.NotCounted: "its µops are on ports without counters",
@@ -480,6 +481,11 @@ def _(value: findings.Unplaced) -> str:
 def _(value: findings.Delays) -> str:
     usage = f"on other ports it has {_usage(value.usage)}"
     return f"on {_sets(value.sets)} it delays other µops for longer than µops of its own would; {usage}"
+
+
+@failure.register
+def _(value: findings.WaitsForItself) -> str:
+    return f"it waits {_decimal(value.cycles)} cycles for itself, too long to be measured in mixes"
 
 
 @failure.register

@@ -11,7 +11,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from inference.ports.by_time.mixes import FARTHEST, ROUNDING, MixFactory, cycles_of, issue_rate, undisturbed
-from results.findings import Blocked, SlotsFound, Unexplained
+from results.findings import Blocked, SlotsFound, Unexplained, WaitsForItself
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def slots_of(probe: TimedProbe, mixes: MixFactory) -> Procedure[Failure | None]:
         probe.chain = chain
         probe.experiments.append(alone.request.benchmark.id)
         if chain > LONGEST_CHAIN:
-            return Unexplained((chain,))
+            return WaitsForItself(chain)
         first = _least_filler(probe)
         has_run = yield from _among_filler(probe, mixes, (first, first + probe.machine.width * FILLER_CYCLES))
         is_sure = probe.most_slots == probe.slots and probe.agrees_on_slots and _shows_slots(probe)

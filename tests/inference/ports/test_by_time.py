@@ -50,7 +50,7 @@ from inference.ports.by_time.slots import FURTHER_MIXES, slots_among_filler, slo
 from inference.ports.by_time.timed_probe import TimedProbe
 from inference.ports.by_time.votes import REPRESENTATIVES
 from inference.ports.infer import PortConclusion
-from results.findings import Confined, Indistinguishable, OnlyBounds, TooNoisy, Unplaced
+from results.findings import Confined, Indistinguishable, OnlyBounds, TooNoisy, Unplaced, WaitsForItself
 from results.machine.constants import core_names, core_of
 from results.model import PortUsage, Status, port_set_name
 from results.ports import joined, throughput_of
@@ -980,6 +980,22 @@ def test_slots_are_counted_again_where_two_times_disagree(
 
     driven(slots_of(probe, MixFactory(InstructionFactory(catalogue))), answer)
     assert (probe.slots, probe.most_slots, len(probe.filled)) == (1, 1, mixes)
+
+
+def test_what_waits_too_long_for_itself_runs_in_no_mix(catalogue: Catalogue) -> None:
+    one = TimedSet(frozenset("012"), ("ANDN (R64, R64, R64)",), {}, frozenset({"GPR"}))
+    machine = TimedMachine(6, SlotFiller("NOP"), Fraction(1, 100), (one,))
+    probe = TimedProbe(machine, catalogue.by_string("DIV (R64)"), Fraction(76), components([one.ports]))
+    asked: list[Request] = []
+
+    def answer(request: Request) -> Measured:
+        asked.append(request)
+        return Measured(request, Status.OK, {"core_cycles": Fraction(76)}, {}, None)
+
+    said = driven(slots_of(probe, MixFactory(InstructionFactory(catalogue))), answer)
+    assert said == WaitsForItself(Fraction(76))
+    assert len(asked) == 1
+    assert failure(said).startswith("it waits 76.00 cycles for itself")
 
 
 @pytest.mark.parametrize(("cycles", "slots"), [(Fraction(1, 6), None), (Fraction(1, 3), 2), (Fraction(33, 100), 2)])
