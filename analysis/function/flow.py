@@ -108,6 +108,21 @@ class Flow:
         """The loops, outer ones first; those with the same head are one."""
         return tuple(_loops(self))
 
+    @cached_property
+    def reachable(self) -> tuple[int, ...]:
+        """Where the blocks begin that control gets to from the beginning, in reverse postorder."""
+        return tuple(_reachable(self))
+
+    def is_reached(self, offset: int) -> bool:
+        """Whether control gets to the block with an offset in bytes, or the offset lies behind the code."""
+        reached = (self.blocks[begin] for begin in self.reachable)
+        return offset >= len(self.code) or any(block.begin <= offset < block.end for block in reached)
+
+    @property
+    def is_one_loop(self) -> bool:
+        """Whether every instruction is in one loop."""
+        return any(one.blocks == self.blocks.keys() for one in self.loops)
+
     def code_of(self, blocks: Sequence[int]) -> bytes:
         """Return the code of some blocks, one after the other."""
         return b"".join(self.code[self.blocks[one].begin : self.blocks[one].end] for one in blocks)
@@ -254,7 +269,7 @@ def _body(head: int, end: int, predecessors: Mapping[int, Sequence[int]]) -> set
 
 def _dominators(flow: Flow) -> dict[int, frozenset[int]]:
     """Return the dominators of each block that can be reached, itself among them."""
-    order = _reachable(flow)
+    order = flow.reachable
     predecessors: dict[int, list[int]] = defaultdict(list)
     for begin in order:
         for one in flow.blocks[begin].successors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -87,6 +88,8 @@ def write_reports(given: Given, wanted: AnalyzeOptions) -> None:
     with reading(wanted.data):
         machines = machines_for(wanted.architectures, wanted.data)
     found = [_predict(given, wanted, machine) for machine in machines]
+    if remark := given.remark(wanted.loop):
+        print(f"note: {remark}", file=sys.stderr)
     if wanted.measure:
         found = _measured(found, machines, given, wanted.cpu)
     first, title = found[0], given.name or "code"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 """The loop that most likely takes the time."""
+
+MOST_NAMES = 20
+"""Names that a message lists."""
 
 
 def tools_for(name: str, data: Path | None, environment: Environment | None = None) -> Tools:
@@ -72,12 +75,16 @@ def this_cpu() -> str:
 
 @dataclass(frozen=True)
 class Given:
-    """Code to analyze: its bytes, where they begin in memory, what it is called, and where instructions come from."""
+    """Code to analyze: its bytes, where they begin in memory, what it is called, and where instructions come from.
+
+    `labels` are the names in it that may be those of functions, by offset in bytes.
+    """
 
     code: bytes
     name: str
     address: int = 0
     line_at: Callable[[int], SourceLine | None] = lambda _offset: None
+    labels: Mapping[str, int] = field(default_factory=dict)
 
     def predict(self, tools: Tools, running: Running, mode: PredictionMode = PredictionMode.BOUNDS) -> Prediction:
         """Predict what it takes on one machine.
@@ -96,6 +103,18 @@ class Given:
             AnalysisError: there is no instruction.
         """
         return flow_of(self.code, self.address)
+
+    def remark(self, loop: str | None) -> str:
+        """Return what a prediction of all the code, or of a `loop` in it, leaves out ("": nothing)."""
+        flow = self.flow()
+        if not all(map(flow.is_reached, self.labels.values())):
+            taken = "all of them count as one row of instructions" if loop is None else "only loops of the first count"
+            names = ", ".join(sorted(self.labels, key=self.labels.__getitem__)[:MOST_NAMES])
+            return f"the code has several functions, and {taken}: --function NAME takes one of {names}"
+        if loop is None and flow.loops and not flow.is_one_loop:
+            many = "a loop" if len(flow.loops) == 1 else f"{len(flow.loops)} loops"
+            return f"the code has {many}, and each instruction counts once: --loop auto predicts an iteration"
+        return ""
 
     def predict_loop(
         self,
@@ -181,14 +200,19 @@ def of_text(
             return None
         return SourceLine(name, place.line, f"{place.source[0]}:{place.source[1]}" if place.source else "")
 
-    return Given(listing.code, function or name, 0, line_at)
+    return Given(listing.code, function or name, 0, line_at, _functions(listing))
+
+
+def _functions(listing: Listing) -> dict[str, int]:
+    """Return the labels that are not local, and where they are."""
+    return {label: at for label, at in listing.labels.items() if label[0] not in "._"}
 
 
 def _function(listing: Listing, name: str) -> Listing:
     begin = listing.labels.get(name)
-    functions = {label: at for label, at in listing.labels.items() if label[0] not in "._"}
+    functions = _functions(listing)
     if begin is None:
-        listed = ", ".join(sorted(functions)[:20]) or "no label at all"
+        listed = ", ".join(sorted(functions)[:MOST_NAMES]) or "no label at all"
         raise AnalysisError(f"there is no label {name!r}", hint=f"there are: {listed}")
     end = min((at for at in functions.values() if at > begin), default=len(listing.code))
     return listing.part(begin, end)

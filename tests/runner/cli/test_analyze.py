@@ -224,6 +224,33 @@ def test_a_campaign_that_was_read_for_long_says_what_is_faster(
     assert capsys.readouterr().err == ""
 
 
+SUM = "sum:\n addsd xmm1, xmm0\n.L1:\n addsd xmm0, [rdi]\n add rdi, 8\n cmp rdi, rax\n jne .L1\n ret\n"
+LAST = " .p2align 4\none:\n lea eax, [rdi+1]\n ret\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        (SUM, (), "note: the code has a loop, and each instruction counts once: --loop auto predicts an iteration\n"),
+        (SUM, ("--loop", "auto"), ""),
+        (SUM + LAST, ("--function", "one"), ""),
+        (SUM + LAST, (), "all of them count as one row of instructions: --function NAME takes one of sum, one\n"),
+        (SUM + LAST, ("--loop", "auto"), "only loops of the first count: --function NAME takes one of sum, one\n"),
+        ("again:\n imul rax, rbx\n dec ecx\n jne again\n", (), ""),
+        (CHAIN, (), ""),
+    ],
+)
+def test_a_note_says_what_a_prediction_of_all_code_leaves_out(
+    text: str, options: tuple[str, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "code.s"
+    file.write_text(f".intel_syntax noprefix\n{text}\n", encoding="utf-8")
+    assert run(*HASWELL, str(file), *options) == 0
+    notes = [line for line in capsys.readouterr().err.splitlines(keepends=True) if line.startswith("note: ")]
+    assert len(notes) == bool(said)
+    assert "".join(notes).endswith(said)
+
+
 def test_json_has_a_prediction_per_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = tmp_path / "prediction.json"
     assert run("--arch", "HSW", "--arch", "skl", "--asm", CHAIN, "--json", str(made)) == 0
