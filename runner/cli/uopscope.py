@@ -32,11 +32,9 @@ def main() -> NoReturn:
     streams.prepare()
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in HELP_OPTIONS:
-        print(_help())
-        sys.exit(guard.ExitCode.DONE if arguments else guard.ExitCode.BAD_INPUT)
+        guard.say(_help(), guard.ExitCode.DONE if arguments else guard.ExitCode.BAD_INPUT)
     if arguments[0] == "--version":
-        print(_version())
-        sys.exit(guard.ExitCode.DONE)
+        guard.say(_version(), guard.ExitCode.DONE)
     name, *rest = arguments
     if name not in commands():
         print(f"error: no command {name!r}\n\n{_help()}", file=sys.stderr)

@@ -27,6 +27,7 @@ from xed_convert.files import OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TextIO
 
     import typer
 
@@ -55,7 +56,7 @@ def run(app: typer.Typer, arguments: Sequence[str] | None = None, *, program: st
     try:
         sys.stdout.flush()
     except (BrokenPipeError, OSError):
-        _drop_standard_output()
+        _drop(sys.stdout)
         code = ExitCode.PIPE_CLOSED if code == ExitCode.DONE else code
     if code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED):
         sys.stderr.flush()
@@ -75,13 +76,29 @@ def guarded(app: typer.Typer, arguments: list[str], program: str) -> int:
         _refuse_split(arguments)
         app(args=arguments, prog_name=program)
     except SystemExit as end:
-        if sys.stdout is not output:  # typer wraps it where the pipe is closed, and ends with a code of its own
-            sys.stdout = output
+        if _is_of_closed_pipe(end):
+            sys.stdout = output  # typer wraps it
             return _report(BrokenPipeError())
         return end.code if isinstance(end.code, int) else ExitCode.DONE if end.code is None else ExitCode.FAULT
     except BaseException as error:  # noqa: BLE001 - the last guard: whatever it is, the user gets a sentence
         return _report(error)
     return ExitCode.DONE
+
+
+def say(text: str, code: ExitCode) -> NoReturn:
+    """Print a text, then exit with a code, or with that of a closed pipe if the reader has gone."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError as error:
+        sys.exit(_report(error))
+    sys.exit(code)
+
+
+def _is_of_closed_pipe(end: BaseException | None) -> bool:
+    """Whether a closed pipe made the program end: typer and rich end it with a code of their own."""
+    while end is not None and not isinstance(end, BrokenPipeError):
+        end = end.__context__
+    return end is not None
 
 
 class UsageError(UopscopeError):
@@ -183,10 +200,13 @@ def _is_device(place: str) -> bool:
 def _report(error: BaseException) -> int:
     """Say in a sentence what happened; return the exit code."""
     if isinstance(error, BrokenPipeError):
-        _drop_standard_output()
+        _drop(sys.stdout)
         return ExitCode.PIPE_CLOSED
     message, code = _explained(error)
-    print(f"error: {message}", file=sys.stderr)
+    try:
+        print(f"error: {message}", file=sys.stderr, flush=True)
+    except BrokenPipeError:
+        _drop(sys.stderr)
     return code
 
 
@@ -211,6 +231,6 @@ def _explained(error: BaseException) -> tuple[str, int]:
     return explained
 
 
-def _drop_standard_output() -> None:
-    """Point standard output at nothing: its reader has gone, and Python flushes it on exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _drop(stream: TextIO) -> None:
+    """Point an output at nothing: its reader has gone, and Python flushes it on exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

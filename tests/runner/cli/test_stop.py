@@ -17,7 +17,7 @@ import pytest
 from inference.ports.fitted.fit import ResourceMapping
 from results.campaign.file import StoreError
 from results.campaign.store import Store
-from runner.cli.process import stop
+from runner.cli.process import guard, stop
 from runner.cli.support.mixes import NamedMapping, mapping_json
 from runner.measuring.session import Session
 from tests.attempts import undisturbed
@@ -196,6 +196,40 @@ def test_a_reader_that_goes_away_ends_the_program_as_sigpipe_does() -> None:
     )
     assert (done.returncode, done.stderr) == (141, "")
     assert len(done.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "characterize ADD_GPRv_GPRv_01 --backend sim --arch HSW",  # a table by rich
+        "characterize --help",  # rich inside typer
+        "db query --fields",
+        "--help",
+        "",
+    ],
+)
+def test_whatever_writes_ends_so_when_the_reader_has_gone(words: str) -> None:
+    line = f"{sys.executable} -m runner.cli.uopscope {words}"
+    done = subprocess.run(
+        ["bash", "-c", f"(sleep 0.1; {line}; echo $? >&3) 3>&2 | true"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment(),
+    )
+    assert done.stderr == "141\n"
+
+
+def test_an_error_that_nobody_reads_keeps_its_code() -> None:
+    line = " ".join(command(["NOSUCH"]))
+    done = subprocess.run(
+        ["bash", "-c", f"{line} 2>&1 | true; exit ${{PIPESTATUS[0]}}"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment(),
+    )
+    assert done.returncode == guard.ExitCode.BAD_INPUT
 
 
 OTHER_VERSION = "#!/bin/sh\necho 3.13\n"
