@@ -133,10 +133,18 @@ class Query:
         for name in self.fields:
             if name not in names and not name.startswith("latency("):
                 near = _nearest(name, {*names, _LATENCY})
-                nearest = f"nearest: {', '.join(near)}; " if near else ""
-                hint = f"{nearest}`uopscope db query --fields` lists all (with the same --db and --arch)"
+                some = f"nearest: {', '.join(near)}" if near else f"there are {', '.join(USUAL_FIELDS)} ..."
+                if name == COUNTED:
+                    some = "no µops were counted of any result here"
+                hint = f"{some}; `uopscope db query --fields` lists all (with the same --db and --arch)"
                 raise QueryError(f"no result here has a field {name!r}", hint=hint)
 
+
+USUAL_FIELDS = ("TP", "max_latency", "ports", "extension", "iclass", "arch")
+"""Fields that a message names if none is near."""
+
+COUNTED = "uops"
+"""The field that every result has whose µops were counted."""
 
 MOST_LISTED = 24
 """Values that are listed of a field; of more, the nearest ones."""

@@ -13,6 +13,7 @@ from xed_convert.errors import UopscopeError
 if TYPE_CHECKING:
     from results.campaign.records import Conclusion
     from results.campaign.store import Store
+    from xed_convert.catalogue.catalogue import Catalogue
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -36,7 +37,7 @@ def explain(
     variants = {each.key: each for pattern in patterns for each in catalogue.find(pattern)}
     console = output.console()
     with Store.read(database) as store:
-        for conclusion in _found(store, list(variants)):
+        for conclusion in _found(store, list(variants), catalogue):
             info = info_from_json(store.backend(), conclusion.provenance)
             case = ExplainedVariant(
                 conclusion.result,
@@ -51,7 +52,11 @@ def explain(
             console.print()
 
 
-def _found(store: Store, keys: list[str]) -> list[Conclusion]:
+MOST_LISTED = 8
+"""Variants of a file that a message lists."""
+
+
+def _found(store: Store, keys: list[str], catalogue: Catalogue) -> list[Conclusion]:
     """Return the newest conclusion about each of the variants.
 
     Raises:
@@ -61,6 +66,14 @@ def _found(store: Store, keys: list[str]) -> list[Conclusion]:
     if not found:
         raise NotMeasuredError(
             f"{store.path}: no conclusion about any variant that matches",
-            hint="characterize --instr PATTERN --db FILE measures them",
+            hint=f"{_there(store, catalogue)}; characterize --instr PATTERN --db FILE measures others",
         )
     return found
+
+
+def _there(store: Store, catalogue: Catalogue) -> str:
+    """Say of which variants a file has conclusions."""
+    concluded = store.outcomes()
+    names = [one.string for one in catalogue if one.key in concluded]
+    more = len(names) - MOST_LISTED
+    return f"it has {', '.join(names[:MOST_LISTED]) or 'none at all'}" + (f" and {more} more" if more > 0 else "")

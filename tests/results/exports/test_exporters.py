@@ -232,6 +232,10 @@ def test_a_query_takes_an_architecture_in_small_letters(tmp_path: Path, capfd: p
     ("arguments", "said"),
     [
         (["uop = 1"], "no result here has a field 'uop'\n  nearest: uops; `uopscope db query --fields` lists all"),
+        (
+            ["foo = 1"],
+            "a field 'foo'\n  there are TP, max_latency, ports, extension, iclass, arch ...;",
+        ),
         (["uops = 1", "--arch", "SKL"], "no result of the architecture 'SKL'\n  there are: SKX"),
     ],
 )

@@ -96,6 +96,13 @@ def test_conclusions_are_drawn_again_only_about_what_was_measured(
     assert f"error: {said.format(campaign)}" in capfd.readouterr().err
 
 
+def test_what_was_not_measured_cannot_be_explained_and_what_was_is_named(
+    campaign: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert command_of("explain", [str(campaign), "BSWAP"]) == 2
+    assert f"it has {ADC}; characterize --instr PATTERN --db FILE measures others" in capfd.readouterr().err
+
+
 def test_the_same_command_draws_conclusions_again(campaign: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert called([*SIMULATED, ADC, "--db", str(campaign), "--reinfer"]) == 0
     assert ADC in capfd.readouterr().out
