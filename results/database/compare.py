@@ -17,14 +17,18 @@ from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from results.database.compare_ports import CONTRADICTING, PortDifference, common_names, on_ports, port_agreement
 from results.database.published import agree, latencies_of, operands_text, overlap, split_string, throughput_of
 from results.database.reasons import LatencyCase, PlainLoads, TimeCase, reason_of_latency, reason_of_time
+from results.model import PortUsage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from results.database.compare_ports import PortAgreement
     from results.database.published import Latency, Published, Tolerance
     from results.database.reader import ArchitectureResult, Entry
+    from results.ports import PortSet
     from xed_convert.model import InstructionVariant
 
 GOALS = {"latency": Fraction(999, 1000), "throughput": Fraction(99, 100)}
@@ -73,7 +77,8 @@ class Comparison:
 
     `compared`, `agreed` and `equal` count variants by kind of value: equal are those that say the same, bounds
     included. `missing` are published variants that the campaign has no result of, by string; `without` counts values
-    that the campaign lacks, by kind.
+    that the campaign lacks, by kind. `port_names` are the ports that are compared, and `ports` counts the variants for
+    which one of them is published.
     """
 
     variants: int = 0
@@ -83,6 +88,9 @@ class Comparison:
     without: Counter[str] = field(default_factory=Counter)
     missing: list[str] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
+    port_names: PortSet = frozenset()
+    ports: Counter[PortAgreement] = field(default_factory=Counter)
+    port_differences: list[PortDifference] = field(default_factory=list)
 
     def share(self, kind: str) -> Fraction | None:
         """Return the share of the values of a kind that agree (None: there are none)."""
@@ -148,6 +156,7 @@ def compare_published(
     for row, variant, result in known:
         _compare_latencies(found, row, variant, result, tolerance)
         _compare_throughput(found, row, variant, result, tolerance, loads)
+    _compare_ports(found, known)
     models = {variant.string for _, variant, result in known if SIMULATED in (result.measurement or {})}
     found.differences = [
         one if of_one_cpu and one.string not in models else replace(one, reason="") for one in found.differences
@@ -234,6 +243,22 @@ def _compare_throughput(
     case = TimeCase(row, variant, result, row.throughput, ours, tolerance, loads)
     one = _difference(variant, "throughput", row.throughput, ours)
     found.differences.append(replace(one, reason=reason_of_time(case)))
+
+
+def _compare_ports(
+    found: Comparison, known: Sequence[tuple[Published, InstructionVariant, ArchitectureResult]]
+) -> None:
+    found.port_names = common_names((row.ports, result.measurement or {}) for row, _, result in known)
+    for row, variant, result in known:
+        published = on_ports(row.ports, found.port_names) if row.ports else PortUsage({})
+        if not published.uops:
+            continue
+        values = result.measurement or {}
+        agreement = port_agreement(published, values, found.port_names)
+        found.ports[agreement] += 1
+        if agreement in CONTRADICTING:
+            text = values.get("ports", values.get("some_ports", ""))
+            found.port_differences.append(PortDifference(variant.string, str(row.ports), text))
 
 
 def _difference(variant: InstructionVariant, kind: str, published: Fraction, ours: Fraction) -> Difference:

@@ -2,7 +2,7 @@
 
 The published file is an instructions.xml, or a table of uops.info's pages as CSV: `string`, `latency`, `throughput`,
 and other columns. A latency is a number, `≤` an upper bound, or `[least;greatest]` over all pairs of operands. A
-throughput is the measured one, or `computed from ports / measured`.
+throughput is the measured one, or `computed from ports / measured`. A column `ports` is read, too, if there is one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from results.database.merge import current_key
 from results.database.reader import DatabaseError
+from results.model import PortUsage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -67,7 +68,7 @@ class Published:
     """What was published of a variant: latencies by pair of operands ("" for all pairs), throughput in cycles.
 
     `key` is the variant's key in the shipped catalogue, "" where only its string is known. `computed` are the cycles
-    that its published ports need, None where that is not said.
+    that its published ports need, None where that is not said. `ports` is its port usage, None if none was published.
     """
 
     string: str
@@ -75,6 +76,7 @@ class Published:
     throughput: Fraction | None
     key: str = ""
     computed: Fraction | None = None
+    ports: PortUsage | None = None
 
 
 # How they compare
@@ -172,10 +174,10 @@ def _published_entry(entry: Entry, architecture: str) -> Iterator[Published]:
         if result.measurement is not None and architecture in {"", result.architecture}:
             latencies = {name: ranges[-1] for name, ranges in latencies_of(result, by_pair=True).items()}
             key = current_key(entry.variant.key)
-            computed = (result.measurement or {}).get("TP_ports")
-            yield Published(
-                entry.variant.string, latencies, throughput_of(result), key, Fraction(computed) if computed else None
-            )
+            values = result.measurement or {}
+            computed = Fraction(values["TP_ports"]) if values.get("TP_ports") else None
+            ports = PortUsage.parse(values["ports"]) if values.get("ports") else None
+            yield Published(entry.variant.string, latencies, throughput_of(result), key, computed, ports)
 
 
 def read_table(path: Path) -> Iterator[Published]:
@@ -207,7 +209,9 @@ def _row(row: Mapping[str, str | None], where: str) -> Published:
         ranges = {"": parse_latency(latency)} if latency else {}
         computed, _, measured = (part.strip() for part in throughput.rpartition("/"))
         numbers = [_number(text) if text else None for text in (measured, computed)]
-        return Published(string, ranges, numbers[0], computed=numbers[1])
+        ports = (row.get("ports") or "").strip()
+        usage = PortUsage.parse(ports) if ports else None
+        return Published(string, ranges, numbers[0], computed=numbers[1], ports=usage)
     except ValueError as error:
         raise DatabaseError(f"{where}: {string}: {error}", hint=_TABLE_HINT) from error
 

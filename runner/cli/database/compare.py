@@ -136,6 +136,7 @@ def _print_comparison(found: Comparison, by: list[str], show: int, names: tuple[
             f"{found.equal[kind]} are equal, {found.without[kind]} were not measured"
         )
         _print_reasons(found, kind)
+    _print_ports(found, show)
     groups = found.groups(by)
     if groups:
         print(f"groups of differences, by {', '.join(by)}:")
@@ -170,6 +171,25 @@ def _print_reasons(found: Comparison, kind: str) -> None:
         print(f"  {percent(found.share_known(kind))} agree or are explained")
 
 
+def _print_ports(found: Comparison, show: int) -> None:
+    """Print how port usages are beside the published ones, and those that contradict these."""
+    from results.database.compare_ports import PortAgreement  # noqa: PLC0415 - only for this command
+    from results.model import port_set_name  # noqa: PLC0415 - likewise
+
+    total = found.ports.total()
+    if not total:
+        print("ports: nothing to compare: no port has the same name in both")
+        return
+    print(f"ports: of {total} variants a usage of {port_set_name(found.port_names)} is published")
+    for one in PortAgreement:
+        if found.ports[one]:
+            print(f"  {found.ports[one]:5} {one}: {percent(Fraction(found.ports[one], total))}")
+    for string, published, measured in found.port_differences[:show]:
+        print(f"  {string}: published {published}, ours {measured}")
+    for line in and_more(len(found.port_differences), "other port usages", show):
+        print(line)
+
+
 def _write_differences(found: Comparison, _by: list[str], file: IO[bytes]) -> None:
     from csv import DictWriter  # noqa: PLC0415 - only for this command
 
@@ -184,6 +204,7 @@ def _write_differences(found: Comparison, _by: list[str], file: IO[bytes]) -> No
 
 def _write_comparison(found: Comparison, by: list[str], file: IO[bytes]) -> None:
     from results.database.compare import GOALS  # noqa: PLC0415 - only for this command
+    from results.database.compare_ports import PortAgreement  # noqa: PLC0415 - likewise
 
     document = {
         "variants": found.variants,
@@ -199,6 +220,12 @@ def _write_comparison(found: Comparison, by: list[str], file: IO[bytes]) -> None
                 "goal_is_met": kind not in found.missed(),
             }
             for kind, goal in GOALS.items()
+        },
+        "ports": {
+            "compared": found.ports.total(),
+            "names": sorted(found.port_names),
+            **{one.name.lower(): found.ports[one] for one in PortAgreement},
+            "differences": [one._asdict() for one in found.port_differences],
         },
         "groups": [
             {"kind": kind, **dict(zip(by, values, strict=True)), "strings": [one.string for one in differences]}
