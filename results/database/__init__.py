@@ -7,6 +7,6 @@ Reading order:
 - `merge` (campaigns to one database), `entries` (of both kinds of files);
 - `naming` (other tools' names), `rules` (requirements of readers);
 - `diff`, `agreement` and `port_names` (two databases);
-- `published`, `reasons` and `compare` (measurements published by others);
+- `comparison` (measurements published by others);
 - `query` (the query language).
 """

@@ -20,7 +20,7 @@ from runner.cli.support.own_code import written
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from results.database.compare import Comparison
+    from results.database.comparison.compare import Comparison
     from results.database.reader import Entry
 
 MOST_CYCLES = 1_000_000
@@ -55,8 +55,8 @@ def compare_with_published(
     ] = "",
 ) -> None:
     """Compare a campaign with published measurements of the same CPU; exit with 1 if a goal is missed."""
-    from results.database import compare as comparing  # noqa: PLC0415 - only for this command
-    from results.database import published as others  # noqa: PLC0415 - only for this command
+    from results.database.comparison import compare as comparing  # noqa: PLC0415 - only for this command
+    from results.database.comparison import published as others  # noqa: PLC0415 - only for this command
     from results.database.entries import entries_of_architecture  # noqa: PLC0415 - `--help` does not need it
     from results.exports.exporters import only_architecture  # noqa: PLC0415 - likewise
 
@@ -122,7 +122,7 @@ def _print_machines(compared: Sequence[tuple[Path, str]]) -> None:
 
 def _print_comparison(found: Comparison, by: list[str], show: int, names: tuple[str, str]) -> None:
     """Print the shares that agree, the largest groups of differences, and the worst ones."""
-    from results.database.compare import GOALS  # noqa: PLC0415 - only for this command
+    from results.database.comparison.compare import GOALS  # noqa: PLC0415 - only for this command
 
     print(f"{found.variants} variants of {names[0]} are in {names[1]}, {len(found.missing)} are not")
     for kind, goal in GOALS.items():
@@ -158,7 +158,7 @@ def _print_comparison(found: Comparison, by: list[str], show: int, names: tuple[
 
 def _print_reasons(found: Comparison, kind: str) -> None:
     """Print how many differences each rule explains, and how many none does."""
-    from results.database.reasons import TEXTS  # noqa: PLC0415 - only for this command
+    from results.database.comparison.reasons import TEXTS  # noqa: PLC0415 - only for this command
 
     counts = found.explained(kind)
     for name, text in TEXTS.items():
@@ -173,7 +173,7 @@ def _print_reasons(found: Comparison, kind: str) -> None:
 
 def _print_ports(found: Comparison, show: int) -> None:
     """Print how port usages are beside the published ones, and those that contradict these."""
-    from results.database.compare_ports import PortAgreement  # noqa: PLC0415 - only for this command
+    from results.database.comparison.ports import PortAgreement  # noqa: PLC0415 - only for this command
     from results.model import port_set_name  # noqa: PLC0415 - likewise
 
     total = found.ports.total()
@@ -193,7 +193,7 @@ def _print_ports(found: Comparison, show: int) -> None:
 def _write_differences(found: Comparison, _by: list[str], file: IO[bytes]) -> None:
     from csv import DictWriter  # noqa: PLC0415 - only for this command
 
-    from results.database.compare import FIELDS  # noqa: PLC0415 - only for this command
+    from results.database.comparison.compare import FIELDS  # noqa: PLC0415 - only for this command
 
     text = StringIO()
     writer = DictWriter(text, FIELDS, lineterminator="\n")
@@ -203,8 +203,8 @@ def _write_differences(found: Comparison, _by: list[str], file: IO[bytes]) -> No
 
 
 def _write_comparison(found: Comparison, by: list[str], file: IO[bytes]) -> None:
-    from results.database.compare import GOALS  # noqa: PLC0415 - only for this command
-    from results.database.compare_ports import PortAgreement  # noqa: PLC0415 - likewise
+    from results.database.comparison.compare import GOALS  # noqa: PLC0415 - only for this command
+    from results.database.comparison.ports import PortAgreement  # noqa: PLC0415 - likewise
 
     document = {
         "variants": found.variants,

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from results.database.compare import Comparison, Difference, compare_published
+from results.database.comparison.compare import Comparison, Difference, compare_published
+from results.database.comparison.published import LatencyBounds, Published, Tolerance, parse_latency, range_of
 from results.database.merge import renamed_rows
-from results.database.published import LatencyBounds, Published, Tolerance, parse_latency, range_of
 from results.database.reader import ArchitectureResult, Entry, LatencyRow
 from results.database.writer import write_database
 from results.model import Provenance

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from results.database.compare_ports import PortAgreement, common_names, on_ports, port_agreement
+from results.database.comparison.ports import PortAgreement, common_names, on_ports, port_agreement
 from results.database.writer import write_database
 from results.model import PortUsage
 from tests.results.database.test_compare import entry, entry_of

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from results.database.published import overlap, split_string
+from results.database.comparison.published import overlap, split_string
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from results.database.published import Latency, Published, Tolerance
+    from results.database.comparison.published import Latency, Published, Tolerance
     from results.database.reader import ArchitectureResult
     from xed_convert.model import InstructionVariant
 

@@ -3,7 +3,7 @@
     published  "ADCX (R32, M32)"  latency [1;≤7]  throughput 0.50
     campaign   latency 1→1: 1, address 2→1: at most 7, TP_unrolled 0.51: both agree
 
-`results.database.published` describes the published files.
+`results.database.comparison.published` describes the published files.
 
 Latencies agree if neither contradicts the other: an upper bound allows every smaller number. Throughputs agree within a
 percentage, or within a few hundredths of a cycle. The published throughput is the least of all sequences, so it is
@@ -17,16 +17,23 @@ from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from results.database.compare_ports import CONTRADICTING, PortDifference, common_names, on_ports, port_agreement
-from results.database.published import agree, latencies_of, operands_text, overlap, split_string, throughput_of
-from results.database.reasons import LatencyCase, PlainLoads, TimeCase, reason_of_latency, reason_of_time
+from results.database.comparison.ports import CONTRADICTING, PortDifference, common_names, on_ports, port_agreement
+from results.database.comparison.published import (
+    agree,
+    latencies_of,
+    operands_text,
+    overlap,
+    split_string,
+    throughput_of,
+)
+from results.database.comparison.reasons import LatencyCase, PlainLoads, TimeCase, reason_of_latency, reason_of_time
 from results.model import PortUsage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from results.database.compare_ports import PortAgreement
-    from results.database.published import Latency, Published, Tolerance
+    from results.database.comparison.ports import PortAgreement
+    from results.database.comparison.published import Latency, Published, Tolerance
     from results.database.reader import ArchitectureResult, Entry
     from results.ports import PortSet
     from xed_convert.model import InstructionVariant
@@ -50,7 +57,7 @@ class Difference:
 
     `direction`, `ratio` and `factor` say by how much ours is more or less; `operands` are the kinds of the explicit
     operands; `name` is the pair of operands and the part that a latency is of ("": of all, or a throughput). `reason`
-    is the rule of `results.database.reasons` that explains it ("": none does).
+    is the rule of `results.database.comparison.reasons` that explains it ("": none does).
     """
 
     string: str
