@@ -82,8 +82,9 @@ class Reporter:
             self._bar.update(self._task, completed=tally.done, left=self._left(), description=description)
         elif time.monotonic() - self._last_line > LINE_SECONDS:
             self._last_line = time.monotonic()
-            print(f"{self._state()}, {self._left()}", file=sys.stderr, flush=True)
-            self._write(f"{self._state()}, {self._left()}")
+            line = ", ".join(filter(None, (self._state(), self._left())))
+            print(line, file=sys.stderr, flush=True)
+            self._write(line)
 
     def note(self, result: Characterization) -> None:
         """Log what failed."""
