@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 CAMPAIGN, RANDOM, KINDS = "accuracy/truth_campaign.tsv", "accuracy/random_machines.tsv", "accuracy/random_kinds.tsv"
+SAMPLE, RANDOM_SAMPLE = "accuracy/truth_sample.tsv", "accuracy/random_sample.tsv"
 BY_TIME = "accuracy/ports_by_time.tsv"
 SENSITIVITY, UNTRIED = "changes/sensitivity.tsv", "changes/untried.tsv"
 """Files of figures, in the folder `benchmarks`."""
@@ -61,6 +62,11 @@ def noise_and_machine(row: Mapping[str, str]) -> str:
     name = row["machine"]
     machine = name.rpartition(":")[0] if name.startswith("random:") else f"`{name}`"
     return f"{row['noise_percent']}% noise, {machine}"
+
+
+def noise_of(row: Mapping[str, str]) -> str:
+    """Return the noise of a row, as the label of all machines with it."""
+    return f"{row['noise_percent']}% noise, all together"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,19 +120,40 @@ _LATENCIES = (
     Column("wrong", "pairs_wrong"),
 )
 
+_SUMMARY = (
+    _VARIANTS,
+    Column("ports right", "ports_right", "variants"),
+    Column("wrong", "ports_wrong"),
+    Column("µops right", "uops_right", "variants"),
+    Column("throughput wrong", "tp_wrong"),
+    Column("latencies", "pairs"),
+    Column("exact", "pairs_exact", "pairs"),
+    Column("wrong", "pairs_wrong"),
+)
+
 TABLES = {
-    "accuracy": Table(
+    "accuracy": Table(_SUMMARY, _TOGETHER),
+    "sample": Table(
+        _SUMMARY,
+        (
+            FigureRows(SAMPLE, "{machines} port models of LLVM 19", together=True),
+            FigureRows(RANDOM_SAMPLE, "{machines} random machines", together=True),
+        ),
+    ),
+    "sample by machine": Table(
         (
             _VARIANTS,
             Column("ports right", "ports_right", "variants"),
-            Column("wrong", "ports_wrong"),
-            Column("µops right", "uops_right", "variants"),
-            Column("throughput wrong", "tp_wrong"),
+            Column("named", "ports_named"),
+            Column("not stated", "ports_unstated"),
+            Column("proven ambiguous", "ports_proved"),
+            Column("ports wrong", "ports_wrong"),
+            Column("TP wrong", "tp_wrong"),
             Column("latencies", "pairs"),
             Column("exact", "pairs_exact", "pairs"),
             Column("wrong", "pairs_wrong"),
         ),
-        _TOGETHER,
+        (FigureRows(SAMPLE), FigureRows(RANDOM_SAMPLE)),
     ),
     "summary": Table(
         (
@@ -176,7 +203,7 @@ TABLES = {
             Column("mixes of five", "mixes"),
             Column("within 2%", "mixes_near"),
         ),
-        (FigureRows(BY_TIME, "{group}", group=noise_and_machine),),
+        (FigureRows(BY_TIME, "{group}", group=noise_and_machine), FigureRows(BY_TIME, "{group}", group=noise_of)),
         "noise and machine",
     ),
     "ports": Table((_VARIANTS, Column("right", "ports_right", "variants"), *_PORTS), _ROWS),

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from docs import tables
+from docs.constants import CHECKOUT
 from docs.tables import (
     BY_TIME,
     CAMPAIGN,
     KINDS,
     MACHINES,
     RANDOM,
+    RANDOM_SAMPLE,
+    SAMPLE,
     TABLES,
     Column,
     FigureRows,
@@ -21,16 +24,19 @@ from docs.tables import (
     figures,
     kind_of,
     noise_and_machine,
+    noise_of,
     render,
     replaced,
     update,
 )
 from runner.verification.report import COLUMNS, Report, keep
+from tests.nonempty import some
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-FILES = (CAMPAIGN, RANDOM, KINDS, BY_TIME)
+COUNTED = ("variants", "right", "alike", "wrong")
+FILES = (CAMPAIGN, RANDOM, SAMPLE, RANDOM_SAMPLE, KINDS, BY_TIME)
 NEEDED = sorted(
     {name for table in TABLES.values() for c in table.columns for name in (c.figure, *c.whole.split("+")) if name}
     - {MACHINES}
@@ -50,8 +56,8 @@ def checkout(tmp_path: Path) -> Path:
         rows.append([f"random:N:{number}", *["1"] * len(columns)])
         (tmp_path / "benchmarks" / name).write_text("".join("\t".join(row) + "\n" for row in rows))
     for path, names in (
-        ("README.md", ["accuracy", "summary", "kinds", "by time"]),
-        ("docs/a.md", ["ports", "latencies"]),
+        ("README.md", ["accuracy", "sample", "summary", "kinds", "by time"]),
+        ("docs/a.md", ["sample by machine", "ports", "latencies"]),
         ("benchmarks/README.md", ["constants", "trials", "changes"]),
     ):
         marked = "".join(f"<!-- begin table: {name} -->\nformer\n<!-- end table: {name} -->\n" for name in names)
@@ -62,9 +68,11 @@ def checkout(tmp_path: Path) -> Path:
 def test_tables_are_made_once_and_then_current(checkout: Path) -> None:
     assert update(checkout, write=True) == [
         "README.md: accuracy",
+        "README.md: sample",
         "README.md: summary",
         "README.md: kinds",
         "README.md: by time",
+        "docs/a.md: sample by machine",
         "docs/a.md: ports",
         "docs/a.md: latencies",
         "benchmarks/README.md: constants",
@@ -130,9 +138,19 @@ def test_rows_of_a_kind_are_sums_over_its_machines(tmp_path: Path) -> None:
 def test_machines_by_time_are_rows_by_noise_and_random_ones_are_one(tmp_path: Path) -> None:
     lines = ["machine\tnoise_percent\tvariants", "HSW\t0\t6", "HSW\t1\t5", "random:1\t1\t4", "random:2\t1\t3", ""]
     (tmp_path / "f.tsv").write_text("\n".join(lines))
-    table = Table((Column("variants", "variants"),), (FigureRows("f.tsv", "{group}", group=noise_and_machine),))
+    parts = [FigureRows("f.tsv", "{group}", group=group) for group in (noise_and_machine, noise_of)]
+    table = Table((Column("variants", "variants"),), tuple(parts))
     rows = ["| 0% noise, `HSW` | 6 |", "| 1% noise, `HSW` | 5 |", "| 1% noise, random | 7 |"]
+    rows += ["| 0% noise, all together | 6 |", "| 1% noise, all together | 12 |"]
     assert render(table, tmp_path).splitlines()[2:] == rows
+
+
+def test_the_first_row_of_ports_by_time_says_what_the_rows_of_its_machines_say() -> None:
+    rows = [row for row in figures(CHECKOUT / "benchmarks" / BY_TIME) if row["noise_percent"] == "1"]
+    variants, right, alike, wrong = (sum(int(row[name]) for row in some(rows)) for name in COUNTED)
+    text = (CHECKOUT / "docs" / "ports-by-time-results.md").read_text(encoding="utf-8")
+    stated = right + alike + wrong
+    assert f"1% noise | {variants:,} | {stated:,} | {right:,} of {stated:,} (their models), {wrong} wrong |" in text
 
 
 @pytest.mark.parametrize(

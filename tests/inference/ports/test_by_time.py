@@ -919,6 +919,35 @@ def test_what_is_not_pipelined_is_named_with_parts_of_sets(catalogue: Catalogue)
     assert {"1*r01", "1*r0", "1*r1"} <= {str(one) for one in found.usages}
 
 
+@pytest.mark.parametrize(
+    ("usage", "cycles", "named"),
+    [
+        ("3*r01", Fraction(3, 2), None),
+        # Two or three of the three may have one port alone
+        ("3*r01", Fraction(2), {"3*r01", "1*r01+2*r0", "1*r01+2*r1", "2*r01+1*r0", "2*r0+1*r1"}),
+        # Of two, one alone takes no longer
+        ("2*r01", Fraction(4, 3), None),
+        ("2*r01", Fraction(2), {"2*r01", "1*r01+1*r0", "1*r0+1*r1", "2*r0", "2*r1"}),
+    ],
+)
+def test_of_several_uops_some_may_have_a_part_of_a_set_if_they_take_longer_than_the_whole_set_needs(
+    catalogue: Catalogue, usage: str, cycles: Fraction, named: set[str] | None
+) -> None:
+    multiply = catalogue.by_string("IMUL (R64, R64)")
+    sets = TimedSet(frozenset("01"), (multiply.string,), {CodeKind.WITHOUT_AVX: multiply}, frozenset({"GPR"}))
+    machine = TimedMachine(6, SlotFiller("NOP"), Fraction(1, 100), (sets,))
+    probe = TimedProbe(machine, multiply, cycles, components([sets.ports]))
+    whole = PortUsage.parse(usage)
+    probe.slots = probe.most_slots = whole.total
+    probe.bounds = {sets.ports: UopBounds(whole.total, whole.total)}
+    found = doubt(probe, whole, ())
+    if named is None:
+        assert found is None
+    else:
+        assert isinstance(found, Indistinguishable)
+        assert named <= {str(one) for one in found.usages}
+
+
 LOAD, STORE = ("MOV (R64, M64)", frozenset("012")), ("VMOVAPS (M128, XMM)", frozenset("4"))
 COMPUTE = ("IMUL (R64, R64)", frozenset("3"))
 
