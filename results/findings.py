@@ -552,11 +552,16 @@ class OnlyBounds(Failure):
 
 @dataclass(frozen=True, slots=True)
 class Indistinguishable(Failure):
-    """Several usages fit every answer: some of them, and the number of `others`."""
+    """Several usages fit every answer: some of them, and the number of `others`.
+
+    By time alone, `slots` is the number of issue slots if there are more than µops in these usages. The rest uses no
+    port, or more ports than can be kept busy.
+    """
 
     usages: tuple[PortUsage, ...]
     others: int = 0
     answers: tuple[Confined, ...] = ()
+    slots: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

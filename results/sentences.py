@@ -454,9 +454,10 @@ def _(value: findings.OnlyBounds) -> str:
 def _(value: findings.Indistinguishable) -> str:
     names = [*map(_usage, value.usages), *([f"{value.others} others"] if value.others else [])]
     answers = f" (answers: {_answers(value.answers)})" if value.answers else ""
+    rest = "" if value.slots is None else f"; the rest of its {value.slots} issue slots uses {_NOT_BUSY}"
     if len(names) == 1:
-        return f"only {names[0]} fits, but not all answers are exact{answers}"
-    return f"several port usages fit: {' or '.join(names)}{answers}"
+        return f"only {names[0]} fits, but not all answers are exact{answers}{rest}"
+    return f"several port usages fit: {' or '.join(names)}{answers}{rest}"
 
 
 _TOO_MANY = "more ports than can be kept busy"

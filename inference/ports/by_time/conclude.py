@@ -39,8 +39,8 @@ UNPIPELINED = Fraction(3, 2)
 for several cycles."""
 
 SEVERAL = 3
-"""µops on one set. A part of the set for one or two of them takes `UNPIPELINED` times as long, or no longer than the set.
-For some of so many it may take little longer. On random:hidden:2, five of six µops of XCHG have p3, not p13."""
+"""µops on one set. If one or two have a part of it, they take `UNPIPELINED` times as long, or as long as the whole set.
+Of so many, some may take little longer. On random:hidden:2, five of six µops of XCHG have p3, not p13."""
 
 NEARLY = Fraction(11, 10)
 """Factor by which `SEVERAL` µops may take longer than whole sets need: ports are not always chosen well."""
@@ -164,8 +164,7 @@ def _of_parts(probe: TimedProbe, usage: PortUsage, *, is_known: bool = True) -> 
     sets = [
         (ports, count)
         for ports, count in usage.uops.items()
-        if len(ports) > 1
-        and not (is_known and probe.cycles <= _longest(count) * needed and _is_shown(probe, ports))
+        if len(ports) > 1 and not (is_known and probe.cycles <= _longest(count) * needed and _is_shown(probe, ports))
     ]
     parts = [(parts_of(ports), count) for ports, count in sets]
     # Counted before they are made: of ten µops on four ports there are two million

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from inference.ports.by_time.slots import count_again, slots_of
 from inference.ports.by_time.timed_probe import TimedProbe, hypotheses_of
 from inference.ports.infer import MOST_NAMED, PortConclusion
 from results.findings import (
+    Indistinguishable,
     Note,
     NotGenerated,
     Remark,
@@ -86,7 +88,15 @@ def infer_by_time(
     if isinstance(found.failure, Unplaced) and (yield from count_again(probe, mixes)):
         found = yield from _asked(probe, mixes)  # a slot without a µop may come from a disturbed time
     found = yield from told_of_unions(probe, mixes, found)
-    return (yield from told_of_parts(probe, mixes, found))
+    return _with_slots(probe, (yield from told_of_parts(probe, mixes, found)))
+
+
+def _with_slots(probe: TimedProbe, found: PortConclusion) -> PortConclusion:
+    """Say how many slots there are where the usages that are named leave some of them without a µop."""
+    why, slots = found.failure, probe.sure_slots
+    if not isinstance(why, Indistinguishable) or slots is None or all(one.total >= slots for one in why.usages):
+        return found
+    return replace(found, failure=replace(why, slots=slots))
 
 
 def _asked(probe: TimedProbe, mixes: MixFactory) -> Procedure[PortConclusion]:

@@ -25,7 +25,7 @@ from inference.ports.by_time.blockers import proved_blockers
 from inference.ports.by_time.conclude import conclude, doubt
 from inference.ports.by_time.diagram import SetRelations, consistent, diagrams, named, ports_in
 from inference.ports.by_time.hypotheses import UopBounds, components
-from inference.ports.by_time.infer import _ask_largest, infer_by_time
+from inference.ports.by_time.infer import _ask_largest, _with_slots, infer_by_time
 from inference.ports.by_time.machine import LENGTHS, Discovery, TimedMachine, TimedSet, _heads_of, _waits
 from inference.ports.by_time.members import Member, MemberClass, preference
 from inference.ports.by_time.mixes import (
@@ -946,6 +946,18 @@ def test_of_several_uops_some_may_have_a_part_of_a_set_if_they_take_longer_than_
     else:
         assert isinstance(found, Indistinguishable)
         assert named <= {str(one) for one in found.usages}
+
+
+@pytest.mark.parametrize(("slots", "rest"), [(2, None), (8, 8), (None, None)])
+def test_what_is_named_says_how_many_slots_are_left(catalogue: Catalogue, slots: int | None, rest: int | None) -> None:
+    one = TimedSet(frozenset("01"), (), {}, frozenset({"GPR"}))
+    machine = TimedMachine(6, SlotFiller("NOP"), Fraction(1, 100), (one,))
+    probe = TimedProbe(machine, catalogue.by_string("XCHG (M64, R64)"), Fraction(20), components([one.ports]))
+    probe.slots, probe.most_slots = slots, 8
+    usages = (PortUsage.parse("2*r01"), PortUsage.parse("1*r01+1*r0"))
+    why = _with_slots(probe, PortConclusion(None, Indistinguishable(usages))).failure
+    assert why == Indistinguishable(usages, slots=rest)
+    assert ("; the rest of its 8 issue slots uses no port" in failure(why)) == (rest is not None)
 
 
 LOAD, STORE = ("MOV (R64, M64)", frozenset("012")), ("VMOVAPS (M128, XMM)", frozenset("4"))
