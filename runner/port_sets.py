@@ -57,8 +57,8 @@ def document(found: TimedMachine) -> dict[str, object]:
         "alternatives": [[_names(found, ports) for ports in sets] for sets in found.alternatives],
         "parts": [
             {
-                "ports": sorted(one.part, key=port_order),
-                "of": sorted(one.whole, key=port_order),
+                "ports": _each(one.part),
+                "of": _each(one.whole),
                 "example": one.example.string,
             }
             for one in found.parts
@@ -121,5 +121,9 @@ def _row(ports: Sequence[str], cells: Sequence[str], text: str) -> str:
 
 
 def _names(found: TimedMachine, ports: PortSet) -> list[str]:
-    """Return the public names of ports, in the order in which they were given."""
-    return [found.names.get(port, f"r{port}") for port in sorted(ports)]
+    """Return the public names of ports, in their order."""
+    return _each(found.public(ports))
+
+
+def _each(ports: PortSet) -> list[str]:
+    return [port_set_name(frozenset({port})) for port in sorted(ports, key=port_order)]

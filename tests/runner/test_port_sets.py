@@ -61,6 +61,16 @@ def test_a_row_follows_those_that_contain_its_ports(found: TimedMachine) -> None
     ] == []
 
 
+def test_ports_have_their_published_names_in_the_order_of_these(found: TimedMachine) -> None:
+    letters = sorted(frozenset().union(*(one.ports for one in found.sets)))
+    published = replace(found, names=dict(zip(letters, reversed(letters), strict=True)))
+    header = list(lines_of(published))[1].split()
+    assert header == [f"p{port}" for port in letters] + ["instructions"]
+    sets = document(published)["sets"]
+    assert isinstance(sets, list)
+    assert all(port.startswith("p") for one in some(sets, 2) for port in one["ports"])
+
+
 def test_other_diagrams_are_drawn_and_written(found: TimedMachine) -> None:
     other = tuple(frozenset(str(5 - int(port)) for port in one.ports) for one in found.sets)
     several = replace(found, alternatives=(other,) * 5)
