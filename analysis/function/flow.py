@@ -120,8 +120,8 @@ class Flow:
 
     @property
     def is_one_loop(self) -> bool:
-        """Whether every instruction is in one loop."""
-        return any(one.blocks == self.blocks.keys() for one in self.loops)
+        """Whether every instruction is in one loop, and that has no loop inside."""
+        return any(one.blocks == self.blocks.keys() and one.is_innermost for one in self.loops)
 
     def code_of(self, blocks: Sequence[int]) -> bytes:
         """Return the code of some blocks, one after the other."""

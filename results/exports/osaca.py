@@ -14,8 +14,8 @@ not tell general-purpose registers of different widths apart. So
 - for a load behind a store to the same place OSACA adds up the latencies of the store, of forwarding and of the load.
   Forwarding is what is left of the measured time from the stored register to the loaded one (`results.memory`).
 
-Masked and locked variants, repeated ones (REP), and those with segment or x87 registers are left out: OSACA has no
-forms for them. A file in ~/.osaca/data with the name of an architecture replaces OSACA's own.
+Masked and locked variants, repeated ones (REP), and those with other registers (segment, control, x87, bounds) are
+left out: OSACA has no forms for them. A file in ~/.osaca/data with the name of an architecture replaces OSACA's own.
 """
 
 from __future__ import annotations
@@ -52,8 +52,10 @@ ENCODINGS = {"{load}", "{store}", "{vex}", "{evex}", "{disp32}"}
 """Words before a mnemonic that only choose an encoding. With others, OSACA has no form for it."""
 
 _VECTOR = re.compile(r"(MM|XMM|YMM|ZMM|K)\d+")
-_SEGMENT_OR_X87 = re.compile(r"[C-GS]S|ST\(\d\)|ST\d")
-_GENERAL_BITS = 64
+_GENERAL = re.compile(r"[ER]?([A-D]X|[SD]I|[SB]P)|[A-D][LH]|[SB]PL|[SD]IL|R\d+[DWB]?")
+UNLIKELY = ("high8", "roundc", "sae")
+"""Attributes of variants with AH to DH, and with rounding or no exceptions in the code itself."""
+
 _FROM_MEMORY = re.compile(r"(min_|max_)?cycles_(addr|mem)")
 _ANY_ADDRESS = {"class": "memory", "base": "*", "offset": "*", "index": "*", "scale": "*"}
 
@@ -107,14 +109,20 @@ Rank = tuple[int, ...]
 
 
 def _likelihood(variant: InstructionVariant, written: Sequence[Operand], *, is_own_name: bool) -> Rank:
-    """Return how likely code means this variant: by name, prefix, fixed operands, width, and narrow immediates."""
+    """Return how likely code means this variant: by name, prefix, fixed operands, width, and narrow immediates.
+
+    Registers AH to DH, and rounding or no exceptions in the code itself, are less likely than what OSACA cannot tell
+    from them.
+    """
     prefixes = variant.asm.split()[:-1]
+    is_odd = any(variant.attributes.get(name, "0") not in ("", "0") for name in UNLIKELY)
     immediates = [operand for operand in written if operand.kind is OperandKind.IMMEDIATE]
     others = [operand for operand in written if operand.kind is not OperandKind.IMMEDIATE]
     is_fixed = [bool(operand.value) for operand in immediates] + [len(operand.registers) == 1 for operand in others]
     widths = [operand.width_bits or 0 for operand in others]
     narrow = -sum(operand.width_bits or 0 for operand in immediates)
-    return is_own_name, "{evex}" not in prefixes, not prefixes, -sum(is_fixed), *_widest_first(widths), narrow
+    is_plain = "{evex}" not in prefixes, not prefixes, not is_odd
+    return is_own_name, *is_plain, -sum(is_fixed), *_widest_first(widths), narrow
 
 
 def _widest_first(widths: Sequence[int]) -> tuple[int, int]:
@@ -271,9 +279,7 @@ def _register(operand: Operand) -> dict[str, object] | None:
     match = _VECTOR.fullmatch(operand.registers[0])
     if match:
         return {"class": "register", "name": match[1].lower()}
-    if _SEGMENT_OR_X87.fullmatch(operand.registers[0]) or (operand.width_bits or 0) > _GENERAL_BITS:
-        return None
-    return {"class": "register", "name": "gpr"}
+    return {"class": "register", "name": "gpr"} if _GENERAL.fullmatch(operand.registers[0]) else None
 
 
 def _address(parts: Sequence[str]) -> dict[str, object]:

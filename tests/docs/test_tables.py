@@ -188,7 +188,7 @@ def test_marks_that_are_not_as_they_should_be(text: str, message: str) -> None:
 
 def test_a_table_that_no_document_has_is_named(checkout: Path) -> None:
     (checkout / "README.md").write_text("nothing\n")
-    with pytest.raises(TableError, match="no document has the table accuracy, by time, kinds, summary"):
+    with pytest.raises(TableError, match="no document has the table accuracy, by time, kinds, sample, summary"):
         update(checkout, write=False)
 
 

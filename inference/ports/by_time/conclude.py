@@ -39,8 +39,8 @@ UNPIPELINED = Fraction(3, 2)
 for several cycles."""
 
 SEVERAL = 3
-"""µops on one set. If one or two have a part of it, they take `UNPIPELINED` times as long, or as long as the whole set.
-Of so many, some may take little longer. On random:hidden:2, five of six µops of XCHG have p3, not p13."""
+"""µops on one set, from which on `NEARLY` counts instead of `UNPIPELINED`. Of so many, some may have a part of the set,
+and take little longer. On random:hidden:2, five of six µops of XCHG have p3, not p13."""
 
 NEARLY = Fraction(11, 10)
 """Factor by which `SEVERAL` µops may take longer than whole sets need: ports are not always chosen well."""

@@ -94,7 +94,7 @@ def infer_by_time(
 def _with_slots(probe: TimedProbe, found: PortConclusion) -> PortConclusion:
     """Say how many slots there are where the usages that are named leave some of them without a µop."""
     why, slots = found.failure, probe.sure_slots
-    if not isinstance(why, Indistinguishable) or slots is None or all(one.total >= slots for one in why.usages):
+    if not isinstance(why, Indistinguishable) or slots is None or any(one.total >= slots for one in why.usages):
         return found
     return replace(found, failure=replace(why, slots=slots))
 

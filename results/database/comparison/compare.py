@@ -17,7 +17,14 @@ from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from results.database.comparison.ports import CONTRADICTING, PortDifference, common_names, on_ports, port_agreement
+from results.database.comparison.ports import (
+    CONTRADICTING,
+    PortDifference,
+    common_names,
+    on_ports,
+    port_agreement,
+    usage_in,
+)
 from results.database.comparison.published import (
     agree,
     latencies_of,
@@ -27,7 +34,6 @@ from results.database.comparison.published import (
     throughput_of,
 )
 from results.database.comparison.reasons import LatencyCase, PlainLoads, TimeCase, reason_of_latency, reason_of_time
-from results.model import PortUsage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -257,15 +263,16 @@ def _compare_ports(
 ) -> None:
     found.port_names = common_names((row.ports, result.measurement or {}) for row, _, result in known)
     for row, variant, result in known:
-        published = on_ports(row.ports, found.port_names) if row.ports else PortUsage({})
-        if not published.uops:
+        if row.ports is None:
             continue
         values = result.measurement or {}
+        published, ours = (on_ports(one, found.port_names) for one in (row.ports, usage_in(values)))
+        if not (published.uops or ours.uops):
+            continue
         agreement = port_agreement(published, values, found.port_names)
         found.ports[agreement] += 1
         if agreement in CONTRADICTING:
-            text = values.get("ports", values.get("some_ports", ""))
-            found.port_differences.append(PortDifference(variant.string, str(row.ports), text))
+            found.port_differences.append(PortDifference(variant.string, str(row.ports), str(usage_in(values))))
 
 
 def _difference(variant: InstructionVariant, kind: str, published: Fraction, ours: Fraction) -> Difference:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from results.model import PortUsage
+from results.ports import confined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -54,6 +55,11 @@ def common_names(pairs: Iterable[tuple[PortUsage | None, Mapping[str, str]]]) ->
     return frozenset(theirs & ours)
 
 
+def usage_in(values: Mapping[str, str]) -> PortUsage:
+    """Return the port usage of a measurement, or the part of it that is known."""
+    return PortUsage.parse(values.get("ports", values.get("some_ports", "")))
+
+
 def on_ports(usage: PortUsage, names: PortSet) -> PortUsage:
     """Return what a usage has on any of these ports."""
     return PortUsage({ports: count for ports, count in usage.uops.items() if ports & names})
@@ -87,4 +93,7 @@ def _twice(usage: PortUsage) -> PortUsage:
 
 
 def _is_within(part: PortUsage, whole: PortUsage) -> bool:
-    return all(count <= whole.uops.get(ports, 0) for ports, count in part.uops.items())
+    """Whether the µops of a part may be among those of a usage: its sets may be unions of several usages' sets."""
+    return all(
+        sum(part.uops[other] for other in part.uops if other <= ports) <= confined(whole, ports) for ports in part.uops
+    )

@@ -178,7 +178,7 @@ def _print_ports(found: Comparison, show: int) -> None:
 
     total = found.ports.total()
     if not total:
-        print("ports: nothing to compare: no port has the same name in both")
+        print("ports: nothing to compare: none are published, or no port has the same name in both files")
         return
     print(f"ports: of {total} variants a usage of {port_set_name(found.port_names)} is published")
     for one in PortAgreement:

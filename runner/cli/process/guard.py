@@ -89,8 +89,9 @@ def say(text: str, code: ExitCode) -> NoReturn:
     """Print a text, then exit with a code, or with that of a closed pipe if the reader has gone."""
     try:
         print(text, flush=True)
-    except BrokenPipeError as error:
-        sys.exit(_report(error))
+    except OSError as error:
+        code = ExitCode(_report(error))
+        _drop(sys.stdout)
     sys.exit(code)
 
 
@@ -200,7 +201,8 @@ def _is_device(place: str) -> bool:
 def _report(error: BaseException) -> int:
     """Say in a sentence what happened; return the exit code."""
     if isinstance(error, BrokenPipeError):
-        _drop(sys.stdout)
+        for stream in (sys.stdout, sys.stderr):
+            _drop_if_closed(stream)
         return ExitCode.PIPE_CLOSED
     message, code = _explained(error)
     try:
@@ -229,6 +231,14 @@ def _explained(error: BaseException) -> tuple[str, int]:
             hint = f"{TRACEBACK_VARIABLE}=1 shows where"
             explained = f"a fault of uopscope itself: {what}\n  {hint}", ExitCode.FAULT
     return explained
+
+
+def _drop_if_closed(stream: TextIO) -> None:
+    """Write what an output still holds; drop it if its reader has gone."""
+    try:
+        stream.flush()
+    except OSError:
+        _drop(stream)
 
 
 def _drop(stream: TextIO) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +89,8 @@ def write_reports(given: Given, wanted: AnalyzeOptions) -> None:
         machines = machines_for(wanted.architectures, wanted.data)
     found = [_predict(given, wanted, machine) for machine in machines]
     if remark := given.remark(wanted.loop):
-        print(f"note: {remark}", file=sys.stderr)
+        with suppress(BrokenPipeError):  # reports count for more than a note that nobody reads
+            print(f"note: {remark}", file=sys.stderr)
     if wanted.measure:
         found = _measured(found, machines, given, wanted.cpu)
     first, title = found[0], given.name or "code"

@@ -51,9 +51,11 @@ def latencies(name: str, *entries: Entry) -> list[float]:
     [
         ("MOV (R64, M64)", ["MOV (RAX, Moffs64)"]),
         ("MOV (R64, I32)", ["MOV (R64, I64)"]),
-        ("MOV_89 (R64, R64)", ["MOV (R32, SEG)", "MOV (R, R16)", "MOV_89 (R32, R32)"]),
+        ("MOV_89 (R64, R64)", ["MOV (R32, SEG)", "MOV (R, R16)", "MOV_89 (R32, R32)", "MOV_CR (R64, CR)"]),
         ("VPADDD (XMM, XMM, XMM)", ["VPADDD_EVEX (XMM, XMM, XMM)"]),
         ("VPCONFLICTD (ZMM, M512)", ["VPCONFLICTD (ZMM, M32_1to16)"]),
+        ("SETZ (R8l)", ["SETZ (R8h)"]),
+        ("VADDPD (ZMM, ZMM, ZMM)", ["VADDPD_ER (ZMM, ZMM, ZMM)"]),
         ("SHL (R64, I8)", ["SHL (R64, 1)", "SHL (R32, I8)"]),
     ],
 )

@@ -225,6 +225,7 @@ def test_a_campaign_that_was_read_for_long_says_what_is_faster(
 
 
 SUM = "sum:\n addsd xmm1, xmm0\n.L1:\n addsd xmm0, [rdi]\n add rdi, 8\n cmp rdi, rax\n jne .L1\n ret\n"
+NESTED = "again:\n mov ecx, 9\n.L1:\n imul rax, rbx\n dec ecx\n jne .L1\n dec edx\n jne again\n"
 LAST = " .p2align 4\none:\n lea eax, [rdi+1]\n ret\n"
 
 
@@ -237,6 +238,7 @@ LAST = " .p2align 4\none:\n lea eax, [rdi+1]\n ret\n"
         (SUM + LAST, (), "all of them count as one row of instructions: --function NAME takes one of sum, one\n"),
         (SUM + LAST, ("--loop", "auto"), "only loops of the first count: --function NAME takes one of sum, one\n"),
         ("again:\n imul rax, rbx\n dec ecx\n jne again\n", (), ""),
+        (NESTED, (), "the code has 2 loops, and each instruction counts once: --loop auto predicts an iteration\n"),
         (CHAIN, (), ""),
     ],
 )
