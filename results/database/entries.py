@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from results.campaign.packed import SUFFIX, is_campaign, provenances
 from results.database.merge import Campaigns, Merge
 from results.database.reader import DatabaseError, Entry, read_database, read_provenances
+from results.model import PortUsage
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.garbage import without_collection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from results.model import Provenance
@@ -87,6 +88,11 @@ def only(entries: Iterable[Entry], architecture: str, others: Iterable[str] = ()
         raise DatabaseError(
             f"no result of the architecture {architecture!r}", hint=f"there are: {', '.join(sorted(names)) or 'none'}"
         )
+
+
+def known_ports(measurement: Mapping[str, str]) -> PortUsage:
+    """Return the port usage of a measurement, or the part of it that is known."""
+    return PortUsage.parse(measurement.get("ports", measurement.get("some_ports", "")))
 
 
 def is_model(measurement: object) -> bool:

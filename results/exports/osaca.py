@@ -26,11 +26,11 @@ from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING
 
 from results.database.cycles import exact_cycles, longest
-from results.database.entries import is_model
+from results.database.entries import is_model, known_ports
 from results.database.reader import DatabaseError
 from results.exports.mnemonics import spellings
 from results.memory.model import Addressing, ForwardingOutcome, LineCrossing
-from results.model import PortUsage, port_order
+from results.model import port_order
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
@@ -309,14 +309,9 @@ def _form(mnemonic: str, operands: list[dict[str, object] | None], result: Archi
 
 def _pressure(values: Mapping[str, str]) -> list[list[object]]:
     """Return `[[1, "06"], ...]`: cycles and the ports that share them; a list where they have longer names."""
-    usage = PortUsage.parse(_port_text(values))
+    usage = known_ports(values)
     pressure = [(count, sorted(ports, key=port_order)) for ports, count in usage.uops.items()]
     return [[count, "".join(ports) if all(len(one) == 1 for one in ports) else ports] for count, ports in pressure]
-
-
-def _port_text(values: Mapping[str, str]) -> str:
-    """Return the port usage, or the part of it that is known ("": nothing is)."""
-    return values.get("ports", values.get("some_ports", ""))
 
 
 def _latency(rows: Sequence[LatencyRow]) -> float | None:

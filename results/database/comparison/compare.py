@@ -23,7 +23,6 @@ from results.database.comparison.ports import (
     common_names,
     on_ports,
     port_agreement,
-    usage_in,
 )
 from results.database.comparison.published import (
     agree,
@@ -34,6 +33,7 @@ from results.database.comparison.published import (
     throughput_of,
 )
 from results.database.comparison.reasons import LatencyCase, PlainLoads, TimeCase, reason_of_latency, reason_of_time
+from results.database.entries import known_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -91,7 +91,7 @@ class Comparison:
     `compared`, `agreed` and `equal` count variants by kind of value: equal are those that say the same, bounds
     included. `missing` are published variants that the campaign has no result of, by string; `without` counts values
     that the campaign lacks, by kind. `port_names` are the ports that are compared, and `ports` counts the variants for
-    which one of them is published.
+    which either side has one of them.
     """
 
     variants: int = 0
@@ -266,13 +266,14 @@ def _compare_ports(
         if row.ports is None:
             continue
         values = result.measurement or {}
-        published, ours = (on_ports(one, found.port_names) for one in (row.ports, usage_in(values)))
-        if not (published.uops or ours.uops):
+        ours = known_ports(values)
+        published = on_ports(row.ports, found.port_names)
+        if not (published.uops or on_ports(ours, found.port_names).uops):
             continue
         agreement = port_agreement(published, values, found.port_names)
         found.ports[agreement] += 1
         if agreement in CONTRADICTING:
-            found.port_differences.append(PortDifference(variant.string, str(row.ports), str(usage_in(values))))
+            found.port_differences.append(PortDifference(variant.string, str(row.ports), str(ours)))
 
 
 def _difference(variant: InstructionVariant, kind: str, published: Fraction, ours: Fraction) -> Difference:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from results.database.entries import known_ports
 from results.model import PortUsage
 from results.ports import confined
 
@@ -33,7 +34,6 @@ class PortAgreement(StrEnum):
     UNSTATED = "not stated"
 
 
-STATED = (PortAgreement.ALIKE, PortAgreement.TWICE, PortAgreement.OTHERWISE)
 CONTRADICTING = (PortAgreement.OTHERWISE, PortAgreement.OTHER_PART)
 
 
@@ -55,11 +55,6 @@ def common_names(pairs: Iterable[tuple[PortUsage | None, Mapping[str, str]]]) ->
     return frozenset(theirs & ours)
 
 
-def usage_in(values: Mapping[str, str]) -> PortUsage:
-    """Return the port usage of a measurement, or the part of it that is known."""
-    return PortUsage.parse(values.get("ports", values.get("some_ports", "")))
-
-
 def on_ports(usage: PortUsage, names: PortSet) -> PortUsage:
     """Return what a usage has on any of these ports."""
     return PortUsage({ports: count for ports, count in usage.uops.items() if ports & names})
@@ -73,13 +68,13 @@ def port_agreement(published: PortUsage, values: Mapping[str, str], names: PortS
         values: the attributes of the measurement.
         names: the names that both have. Other ports are not compared.
     """
+    ours = on_ports(known_ports(values), names)
     if "ports" in values:
-        return _stated(published, on_ports(PortUsage.parse(values["ports"]), names), is_by_time=BY_TIME in values)
-    part = on_ports(PortUsage.parse(values.get("some_ports", "")), names)
-    if not part.uops:
+        return _stated(published, ours, is_by_time=BY_TIME in values)
+    if not ours.uops:
         return PortAgreement.UNSTATED
     wholes = [published, _twice(published)] if f"some_{BY_TIME}" in values else [published]
-    return PortAgreement.PART if any(_is_within(part, whole) for whole in wholes) else PortAgreement.OTHER_PART
+    return PortAgreement.PART if any(_is_within(ours, whole) for whole in wholes) else PortAgreement.OTHER_PART
 
 
 def _stated(published: PortUsage, stated: PortUsage, *, is_by_time: bool) -> PortAgreement:

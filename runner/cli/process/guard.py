@@ -53,11 +53,8 @@ def run(app: typer.Typer, arguments: Sequence[str] | None = None, *, program: st
     stop.raise_when_stopped()
     streams.prepare()
     code = guarded(app, list(sys.argv[1:] if arguments is None else arguments), program)
-    try:
-        sys.stdout.flush()
-    except (BrokenPipeError, OSError):
-        _drop(sys.stdout)
-        code = ExitCode.PIPE_CLOSED if code == ExitCode.DONE else code
+    if not _is_written(sys.stdout) and code == ExitCode.DONE:
+        code = ExitCode.PIPE_CLOSED
     if code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED):
         sys.stderr.flush()
         os._exit(code)  # everything is closed; taking a large heap apart would take another second
@@ -202,7 +199,7 @@ def _report(error: BaseException) -> int:
     """Say in a sentence what happened; return the exit code."""
     if isinstance(error, BrokenPipeError):
         for stream in (sys.stdout, sys.stderr):
-            _drop_if_closed(stream)
+            _is_written(stream)
         return ExitCode.PIPE_CLOSED
     message, code = _explained(error)
     try:
@@ -233,12 +230,14 @@ def _explained(error: BaseException) -> tuple[str, int]:
     return explained
 
 
-def _drop_if_closed(stream: TextIO) -> None:
-    """Write what an output still holds; drop it if its reader has gone."""
+def _is_written(stream: TextIO) -> bool:
+    """Write what an output still holds, and return whether that is done; else drop the output."""
     try:
         stream.flush()
     except OSError:
         _drop(stream)
+        return False
+    return True
 
 
 def _drop(stream: TextIO) -> None:

@@ -185,15 +185,13 @@ def test_ports_commands_that_are_stopped_write_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["mapping.json"]
 
 
+def in_bash(script: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["bash", "-c", script], check=False, capture_output=True, text=True, env=environment())
+
+
 def test_a_reader_that_goes_away_ends_the_program_as_sigpipe_does() -> None:
     line = " ".join(command(["--list", "--all"]))
-    done = subprocess.run(
-        ["bash", "-c", f"{line} | head -1; exit ${{PIPESTATUS[0]}}"],
-        check=False,
-        capture_output=True,
-        text=True,
-        env=environment(),
-    )
+    done = in_bash(f"{line} | head -1; exit ${{PIPESTATUS[0]}}")
     assert (done.returncode, done.stderr) == (141, "")
     assert len(done.stdout.splitlines()) == 1
 
@@ -210,25 +208,13 @@ def test_a_reader_that_goes_away_ends_the_program_as_sigpipe_does() -> None:
 )
 def test_whatever_writes_ends_so_when_the_reader_has_gone(words: str) -> None:
     line = f"{sys.executable} -m runner.cli.uopscope {words}"
-    done = subprocess.run(
-        ["bash", "-c", f"(sleep 0.1; {line}; echo $? >&3) 3>&2 | true"],
-        check=False,
-        capture_output=True,
-        text=True,
-        env=environment(),
-    )
+    done = in_bash(f"(sleep 0.1; {line}; echo $? >&3) 3>&2 | true")
     assert done.stderr == "141\n"
 
 
 def test_an_error_that_nobody_reads_keeps_its_code() -> None:
     line = " ".join(command(["NOSUCH"]))
-    done = subprocess.run(
-        ["bash", "-c", f"{line} 2>&1 | true; exit ${{PIPESTATUS[0]}}"],
-        check=False,
-        capture_output=True,
-        text=True,
-        env=environment(),
-    )
+    done = in_bash(f"{line} 2>&1 | true; exit ${{PIPESTATUS[0]}}")
     assert done.returncode == guard.ExitCode.BAD_INPUT
 
 
