@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from results.machine.cached import VARIABLE as CACHE
 from tests.signals import signals_restored
 from xed_convert.garbage import collect_seldom
 
@@ -22,9 +23,13 @@ settings.register_profile("uopscope", deadline=None, suppress_health_check=[Heal
 settings.load_profile("uopscope")
 
 
-def pytest_configure() -> None:
-    """Look for cyclic garbage between files, and seldom within one: catalogues and machines are millions of objects."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Look for cyclic garbage between files, and seldom within one: catalogues and machines are millions of objects.
+
+    Machines that were read stay in pytest's own cache, and not in the user's.
+    """
     collect_seldom()
+    os.environ[CACHE] = str(config.rootpath / ".pytest_cache" / "machines")
 
 
 @pytest.hookimpl(trylast=True)

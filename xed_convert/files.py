@@ -27,6 +27,16 @@ NOT_WRITTEN = frozenset({".7z", ".br", ".bz2", ".lz", ".lz4", ".lzma", ".tar", "
 """Suffixes of packed files that `named_write` does not make: under such a name, other programs expect just that."""
 
 
+def cache_folder(name: str) -> Path:
+    """Return a folder in the user's one for files that can be made again (XDG Base Directory Specification).
+
+    Raises:
+        RuntimeError: the user has no home folder.
+    """
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base else Path.home() / ".cache") / "uopscope" / name
+
+
 class PackingError(OutputError):
     """The name of an output asks for a way of packing that there is not: the input is wrong, not the machine."""
 

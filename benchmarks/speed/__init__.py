@@ -2,6 +2,6 @@
 
 Reading order:
 
-- on the CPU at hand: `clock` (known instructions), `blocks`, `one_measure`, `forwarding`, `overhead` of a campaign;
+- on the CPU at hand: `clock` (known instructions), `blocks`, `one_command`, `forwarding`, `overhead` of a campaign;
 - without hardware: `simulation`, `convert`, `database`, `encoding`, `fuzz_decoder`, `large_text`.
 """

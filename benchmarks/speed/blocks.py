@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from iced_x86 import Decoder, InstructionInfoFactory
 
-from benchmarks.speed.one_measure import Seconds
+from benchmarks.speed.one_command import Seconds
 from runner.backends.registry import open_backend
 from runner.own_code.block_rounds import BlockProblem
 from runner.own_code.block_shapes import read_blocks

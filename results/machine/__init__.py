@@ -13,5 +13,6 @@ The simulator executes it, analysis reads it. Reading order:
 - `latencies`: those between operands;
 - `graph_builder`: the µops of one graph;
 - `occupied`: what an instruction keeps busy besides ports;
-- `file`: reads a machine from an instructions.xml or a campaign (`read_machine`).
+- `file`: reads a machine from an instructions.xml or a campaign (`read_machine`);
+- `cached`: keeps machines that were read, for the next time.
 """

@@ -19,6 +19,7 @@ from results.campaign.packed import is_campaign
 from results.database.entries import entries_of, provenances_of
 from results.database.merge import current_key
 from results.machine.build import behaviour_from
+from results.machine.cached import kept_or_read
 from results.machine.constants import core_of
 from results.machine.facts import facts_of, shortened
 from results.machine.graph import ModelError
@@ -161,6 +162,12 @@ def read_machines(path: Path, names: Sequence[str], core: CoreConstants | None =
         DatabaseError: the file cannot be read.
         ModelError: as with one.
     """
+    if core is None:
+        return kept_or_read(path, names, lambda wanted: _read(path, wanted, None))
+    return _read(path, names, core)
+
+
+def _read(path: Path, names: Sequence[str], core: CoreConstants | None) -> list[MachineFile]:
     with without_collection():
         # An instructions.xml with many architectures is read faster if only one is wanted.
         entries = list(entries_of(path)) if is_campaign(path) else None

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from inference.version import SOURCES, inference_version, sources
+from inference.version import SOURCES, inference_version
+from results.version import hash_of_sources
+from results.version import sources as sources_in
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -17,8 +19,13 @@ def copied(target: Path) -> Path:
     return target
 
 
+def sources(root: Path) -> list[Path]:
+    return list(sources_in(SOURCES, root))
+
+
 def fresh(root: Path) -> str:
     inference_version.cache_clear()
+    hash_of_sources.cache_clear()
     return inference_version(root)
 
 

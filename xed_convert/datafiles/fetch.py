@@ -13,6 +13,7 @@ from threading import Event, Timer
 from typing import TYPE_CHECKING
 
 from xed_convert.errors import UopscopeError
+from xed_convert.files import cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,15 +35,14 @@ class FetchError(UopscopeError):
     exit_code = 3
 
 
-def cache_folder() -> Path:
+def clones() -> Path:
     """Return the folder where clones are kept.
 
     Raises:
         FetchError: there is no home folder.
     """
-    base = os.environ.get("XDG_CACHE_HOME")
     try:
-        return (Path(base) if base else Path.home() / ".cache") / "uopscope" / "xed"
+        return cache_folder("xed")
     except RuntimeError as error:  # no HOME, and no such user
         raise FetchError("there is no home folder to keep XED in", hint="set XDG_CACHE_HOME to a folder") from error
 
@@ -53,7 +53,7 @@ def cached(tag: str = PINNED_TAG) -> Path | None:
     Raises:
         FetchError: there is no home folder.
     """
-    target = cache_folder() / tag
+    target = clones() / tag
     return target if (target / "datafiles" / "files.cfg").is_file() else None
 
 
@@ -67,7 +67,7 @@ def fetch(tag: str = PINNED_TAG, *, progress: Callable[[str], None] | None = Non
     """
     if found := cached(tag):
         return found
-    target = cache_folder() / tag
+    target = clones() / tag
     repository = os.environ.get(REPOSITORY_VARIABLE) or REPOSITORY
     temporary = None
     try:

@@ -85,7 +85,7 @@ class CpuPrediction:
 
 def write_reports(given: Given, wanted: AnalyzeOptions) -> None:
     """Predict, measure if that is wanted, and write all reports."""
-    with reading(wanted.data):
+    with reading(str(wanted.data or "the shipped measurements")):
         machines = machines_for(wanted.architectures, wanted.data)
     found = [_predict(given, wanted, machine) for machine in machines]
     if remark := given.remark(wanted.loop):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from threading import Timer
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
@@ -12,7 +13,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
     from types import TracebackType
 
     from runner.measuring import session
@@ -34,21 +34,25 @@ def measured_so_far(what: str) -> Callable[[session.Progress], None] | None:
     return lambda progress: print(f"\r{progress.measured} {what}", end="\r", file=sys.stderr, flush=True)
 
 
-SLOW_SECONDS = 5.0
-"""To read a file: of a campaign over the full ISA it is 14 s, of its instructions.xml 3.5 s (Zen 3, busy)."""
-
-
 @contextmanager
-def reading(data: Path | None) -> Iterator[None]:
-    """Around what reads a file with results (None: there is none): if a campaign took long, say what is faster."""
-    from results.campaign.packed import is_campaign  # noqa: PLC0415 - `--help` does not need it
+def reading(what: str) -> Iterator[None]:
+    """Around what reads a file with results: say on a terminal that it is being read, unless it is soon done.
 
-    started = time.monotonic()
-    yield
-    seconds = time.monotonic() - started
-    if data is not None and seconds >= SLOW_SECONDS and is_campaign(data):
-        hint = f"`uopscope db build {data} -o {data.stem}.xml` makes a file that is read faster"
-        print(f"{data}: reading this campaign took {seconds:.0f} s; {hint}", file=sys.stderr)
+    A campaign over the full ISA takes 14 s, its instructions.xml 3.5 s (Zen 3, busy).
+    """
+
+    def say() -> None:
+        with suppress(OSError):
+            print(f"reading {what} ...", file=sys.stderr, flush=True)
+
+    timer = Timer(SILENT_SECONDS, say)
+    timer.daemon = True
+    if sys.stderr.isatty():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class Counting:
