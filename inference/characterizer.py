@@ -30,6 +30,7 @@ from inference.ports.blocking import find_blocking
 from inference.ports.blocking_instructions import BlockingSet, Candidate
 from inference.ports.by_time.machine import Discovery, TimedMachine
 from inference.ports.by_time.mixes import MixFactory
+from inference.ports.by_time.orders import ORDERS, in_orders
 from inference.ports.by_time.parts.known import find_parts
 from inference.ports.by_time.wide import find_wide_sets
 from inference.variant import characterize_variant
@@ -44,8 +45,9 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 
-MOST_SEARCHES = 3
-"""How often sets of ports are searched for, if times are too noisy: neighbours of a virtual machine come and go."""
+SEARCHES = (1, 1, ORDERS)
+"""In how many orders the lines of each code are measured in a search for sets of ports; the next one follows if times
+were too noisy. Neighbours of a virtual machine come and go, so the same is tried twice."""
 
 
 class CandidateCache:
@@ -144,25 +146,26 @@ class Characterizer:
     def find_port_sets(self) -> Procedure[TimedMachine | None]:
         """Find the machine's port sets by time alone, with VEX code, or with SSE code where that does not run.
 
-        The search is repeated if times were too noisy. Then follow parts of these sets, and the sets of 512-bit code.
-        None: no filler shows issue slots.
+        The search is repeated if times were too noisy, at last with each code in several orders. Then follow parts of
+        these sets, and the sets of 512-bit code. None: no filler shows issue slots.
         """
         candidates = {
             kind: self._candidates.candidates(kind, every_class=self._thorough, timed=True)
             for kind in (CodeKind.WITHOUT_SSE, CodeKind.WITHOUT_AVX)
         }
         found: TimedMachine | None = None
-        for number in range(MOST_SEARCHES):
+        for number, orders in enumerate(SEARCHES):
             discovery = Discovery(MixFactory(self._base.instructions), self._machine.architecture)
-            found = yield from repeated(discovery.run(list(candidates.values())), number)
+            found = yield from repeated(in_orders(discovery.run(list(candidates.values())), orders), number)
             if found is None or not found.is_noisy:
                 break
         if found is None or found.is_noisy:
             return found
-        parts = yield from find_parts(found, MixFactory(self._base.instructions))
-        found = replace(found, parts=parts)
+        parts = yield from in_orders(find_parts(found, MixFactory(self._base.instructions)), orders)
+        found = replace(found, parts=parts, orders=orders)
         wide = self._candidates.candidates(CodeKind.WIDE, every_class=self._thorough, timed=True)
-        return replace(found, wide=(yield from find_wide_sets(discovery, found, wide)))
+        sets = yield from in_orders(find_wide_sets(discovery, found, wide), orders)
+        return replace(found, wide=sets)
 
     def prepared(self, blocking: Mapping[CodeKind, BlockingSet], timed: TimedMachine | None = None) -> Context:
         """Return what `prepare` returns, from blocking instructions and port sets that are known already."""

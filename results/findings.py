@@ -106,6 +106,7 @@ class Note(StrEnum):
     NOT_ALWAYS_ELIMINATED = "not always eliminated"
     NO_SLOTS_LEFT = "no slots left"
     UNLIKE_REGISTERS = "unlike registers"
+    SEVERAL_ORDERS = "several orders"
 
 
 @dataclass(frozen=True, slots=True)

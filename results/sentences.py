@@ -110,6 +110,8 @@ _REMARKS = {
     "most",
     Note.NO_SLOTS_LEFT: "each slot has its µop on these sets: it has none on those of other registers",
     Note.UNLIKE_REGISTERS: "that is not the form with registers and a load, so all was measured once more:",
+    Note.SEVERAL_ORDERS: "single times are too noisy: each is the mean of the middle ones of the same lines in several "
+    "orders",
 }
 
 

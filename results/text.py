@@ -11,7 +11,7 @@ from results.whole_cycles import NEAR_WHOLE, whole_cycles
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from fractions import Fraction
 
     from results.model import LatencyKey, LatencyResult, PortUsage, Provenance
@@ -42,6 +42,12 @@ def by_time_text(usages: Iterable[PortUsage]) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number with a noun: `1 loop`, `2 loops`."""
     return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """List the first names, and say how many more there are: `ADC, ADD and 3 more`."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def cycles_text(cycles: Fraction) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from inference.characterizer import Characterizer
 from results.model import port_order, port_set_name
+from results.text import first_of
 from runner.backend import BackendError
 from runner.measuring.session import Limits, Session
 
@@ -52,6 +53,7 @@ def document(found: TimedMachine) -> dict[str, object]:
         "issue_width": found.width,
         "filler": {"variant": found.filler.string, "length_bytes": found.filler.length_bytes},
         "times_off_by": float(found.off),
+        "orders_of_each_code": found.orders,
         "sets": _documents(found),
         "sets_in_512_bit_code": None if found.wide is None else _documents(found.wide),
         "alternatives": [[_names(found, ports) for ports in sets] for sets in found.alternatives],
@@ -82,6 +84,7 @@ def lines_of(found: TimedMachine) -> Iterator[str]:
     yield (
         f"issue width {found.width}; filler {found.filler.string} of {found.filler.length_bytes} bytes; "
         f"times are off by up to {float(found.off):.1%}"
+        + (f", although each is of code in {found.orders} orders" if found.orders > 1 else "")
     )
     if found.is_noisy:
         yield "too noisy: nothing is concluded about ports"
@@ -111,9 +114,7 @@ def _drawn(found: TimedMachine, sets: Sequence[PortSet]) -> Iterator[str]:
         key=lambda row: (min(ports.index(name) for name in _names(found, row[0])), -len(row[0]), row[1]),
     ):
         own = _names(found, one)
-        text = ", ".join(members[:SHOWN_MEMBERS])
-        more = f" and {len(members) - SHOWN_MEMBERS} more" if len(members) > SHOWN_MEMBERS else ""
-        yield _row(ports, ["x" if port in own else "" for port in ports], text + more)
+        yield _row(ports, ["x" if port in own else "" for port in ports], first_of(members, SHOWN_MEMBERS))
 
 
 def _row(ports: Sequence[str], cells: Sequence[str], text: str) -> str:

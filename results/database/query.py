@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 
 from results.database.cycles import AtMost, longest_known
 from results.model import PORT_USAGE, PortUsage, port_order, port_set_name
+from results.text import first_of
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
@@ -157,8 +158,7 @@ def _ports_there(values: Iterable[Value]) -> str:
         return ""
     sets = {ports for usage in usages if usage is not None for ports in usage.uops}
     names = [port_set_name(one) for one in sorted(sets, key=lambda one: (len(one), sorted(map(port_order, one))))]
-    more = len(names) - MOST_LISTED
-    return f"sets of ports are {', '.join(names[:MOST_LISTED])}" + (f" and {more} more" if more > 0 else "")
+    return f"sets of ports are {first_of(names, MOST_LISTED)}"
 
 
 def _numbers_there(values: Iterable[Value]) -> str:

@@ -73,7 +73,8 @@ def _found(store: Store, keys: list[str], catalogue: Catalogue) -> list[Conclusi
 
 def _there(store: Store, catalogue: Catalogue) -> str:
     """Say of which variants a file has conclusions."""
+    from results.text import first_of  # noqa: PLC0415 - `--help` does not need it
+
     concluded = store.outcomes()
     names = [one.string for one in catalogue if one.key in concluded]
-    more = len(names) - MOST_LISTED
-    return f"it has {', '.join(names[:MOST_LISTED]) or 'none at all'}" + (f" and {more} more" if more > 0 else "")
+    return f"it has {first_of(names, MOST_LISTED) or 'none at all'}"

@@ -53,7 +53,8 @@ def sets(
 ) -> None:
     """Find the sets of ports that instructions keep busy, by time alone, and draw how they lie in each other.
 
-    `characterize --ports-by-time` begins with the same search. It takes up to a minute.
+    `characterize --ports-by-time` begins with the same search. It takes about a minute, and up to
+    seven where times are noisy.
     """
     from results.campaign.codec import encode_provenance  # noqa: PLC0415 - `--help` needs none of these
     from results.text import machine_text, taken_text  # noqa: PLC0415 - likewise

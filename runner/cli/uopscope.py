@@ -37,8 +37,7 @@ def main() -> NoReturn:
         guard.say(_version(), guard.ExitCode.DONE)
     name, *rest = arguments
     if name not in commands():
-        print(f"error: no command {name!r}\n\n{_help()}", file=sys.stderr)
-        sys.exit(guard.ExitCode.BAD_INPUT)
+        guard.say(f"error: no command {name!r}\n\n{_help()}", guard.ExitCode.BAD_INPUT, is_error=True)
     module = importlib.import_module(f"runner.cli.{name.replace('-', '_')}")
     guard.run(module.app, rest, program=f"uopscope {name}")
 

@@ -7,6 +7,7 @@ Reading order:
 - `diagram` (which ports sets share), `blockers` (the instruction to block a set with);
 - `published` (published names of ports), `hypotheses` (usages of known sets);
 - `timed_probe` (what is known of one variant), `slots` (its issue slots), `infer` (what to ask about it);
+- `orders` (times of the same code in several orders, where they are noisy);
 - `conclude` (what the answers amount to), the room `parts` (parts of sets that nothing blocks), `counterparts` (whether
   the form with registers contradicts it).
 

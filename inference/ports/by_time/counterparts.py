@@ -22,6 +22,7 @@ from generator.sequences.throughput import SequenceShape, ThroughputFactory
 from inference.experiment import Request, repeated
 from inference.ports.by_time.infer import infer_by_time
 from inference.ports.by_time.mixes import cycles_of
+from inference.ports.by_time.orders import in_orders
 from results.findings import Indistinguishable, Note, Remark
 from xed_convert.errors import EncodingError
 from xed_convert.model import OperandKind
@@ -51,6 +52,13 @@ def infer_beside_registers(
     machine: TimedMachine, mixes: MixFactory, variant: InstructionVariant, cycles: Fraction, slower: Fraction
 ) -> Procedure[PortConclusion]:
     """Infer the port usage of a variant (see `infer_by_time`), once more if its form with registers contradicts it."""
+    found = yield from in_orders(_infer(machine, mixes, variant, cycles, slower), machine.orders)
+    return found if machine.orders == 1 else replace(found, steps=(Remark(Note.SEVERAL_ORDERS), *found.steps))
+
+
+def _infer(
+    machine: TimedMachine, mixes: MixFactory, variant: InstructionVariant, cycles: Fraction, slower: Fraction
+) -> Procedure[PortConclusion]:
     found = yield from infer_by_time(machine, mixes, variant, cycles, slower)
     other = register_form(variant, mixes.instructions)
     if found.usage is None or other is None:

@@ -203,6 +203,7 @@ class TimedMachine:
       other files may use ports that nothing keeps busy.
     - `parts`: parts of sets that were found, with an example of each.
     - `wide`: the same of code with 512-bit instructions (None: its sets are these, or not known).
+    - `orders`: in how many orders the lines of each code are measured (1: only in one), as times of one are too noisy.
     """
 
     width: int
@@ -214,6 +215,7 @@ class TimedMachine:
     alternatives: tuple[tuple[PortSet, ...], ...] = ()
     parts: tuple[KnownPart, ...] = ()
     wide: TimedMachine | None = None
+    orders: int = 1
 
     def in_code(self, kind: CodeKind) -> TimedMachine:
         """Return what is known of a kind of code."""

@@ -82,13 +82,14 @@ def guarded(app: typer.Typer, arguments: list[str], program: str) -> int:
     return ExitCode.DONE
 
 
-def say(text: str, code: ExitCode) -> NoReturn:
+def say(text: str, code: ExitCode, *, is_error: bool = False) -> NoReturn:
     """Print a text, then exit with a code, or with that of a closed pipe if the reader has gone."""
+    stream = sys.stderr if is_error else sys.stdout
     try:
-        print(text, flush=True)
+        print(text, file=stream, flush=True)
     except OSError as error:
         code = ExitCode(_report(error))
-        _drop(sys.stdout)
+        _drop(stream)
     sys.exit(code)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import tracemalloc
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 from math import ceil
@@ -19,7 +18,7 @@ from generator.microbenchmark import Line, Microbenchmark
 from generator.sequences.blocking import CodeKind, is_wide
 from generator.sequences.filler import NOP, SlotFiller
 from inference.characterizer import Characterizer
-from inference.experiment import MOST_AGAIN, Measured, Request
+from inference.experiment import Measured, Request
 from inference.ports.blocking_instructions import Candidate
 from inference.ports.by_time.blockers import proved_blockers
 from inference.ports.by_time.conclude import conclude, doubt
@@ -50,7 +49,7 @@ from inference.ports.by_time.slots import FURTHER_MIXES, slots_among_filler, slo
 from inference.ports.by_time.timed_probe import TimedProbe
 from inference.ports.by_time.votes import REPRESENTATIVES
 from inference.ports.infer import PortConclusion
-from results.findings import Confined, Indistinguishable, OnlyBounds, TooNoisy, Unplaced, WaitsForItself
+from results.findings import Confined, Indistinguishable, OnlyBounds, Unplaced, WaitsForItself
 from results.machine.constants import core_names, core_of
 from results.model import PortUsage, Status, port_set_name
 from results.ports import joined, throughput_of
@@ -68,7 +67,6 @@ if TYPE_CHECKING:
 
     from inference.experiment import Procedure
     from results.machine.constants import UopCache
-    from results.model import Measurement
     from results.ports import PortSet
 
 PORTS = "012345"
@@ -705,19 +703,6 @@ def catalogue() -> Catalogue:
     return Catalogue.load()
 
 
-@dataclass
-class Remembered:
-    """Keeps measurements in memory, so that a second session does not simulate them again."""
-
-    known: dict[str, Measurement] = field(default_factory=dict)
-
-    def lookup(self, request: Request) -> Measurement | None:
-        return self.known.get(request.key)
-
-    def save(self, measured: Sequence[tuple[Request, Measurement]]) -> None:
-        self.known.update((request.key, measurement) for request, measurement in measured)
-
-
 @pytest.mark.parametrize("noise", [0, 1])
 def test_a_machine_is_found_again_by_time(catalogue: Catalogue, noise: int) -> None:
     machine = open_machine("HSW").with_parameters(noise=CounterNoise(job_percent=noise))
@@ -745,28 +730,6 @@ def test_a_machine_is_found_again_by_time(catalogue: Catalogue, noise: int) -> N
     assert outcome.verdicts[Verdict.NAMED_OTHERS] == 0, outcome.exceptions
     # Of four ports as many as are issued per cycle nothing is seen
     assert outcome.verdicts[Verdict.VISIBLE] >= 1
-
-
-def test_nothing_is_said_where_times_are_off_by_too_much(catalogue: Catalogue) -> None:
-    """With 2% of noise, wrong sets of ports are found on this machine."""
-    machine = open_machine("SKX").with_parameters(noise=CounterNoise(job_percent=2))
-    backend = SimBackend(machine, catalogue, hide_counters=True)
-    characterizer = Characterizer(catalogue, backend.info().capabilities, by_time=True)
-    source = Remembered()
-    session = Session(Measurer(backend), source)
-    timed = session.run_one(characterizer.prepare()).timed
-    assert timed is not None
-    assert timed.is_noisy
-    # All searches were made, each with measurements of its own
-    again = {key.partition(":loop:")[2] for key in source.known if ":loop" in key}
-    assert {int(number or 0) // MOST_AGAIN for number in again} == {0, 1, 2}
-    found = run(backend, catalogue, [catalogue.by_string("IMUL (R64, R64)")], source=source)
-    assert found.verdicts == {Verdict.UNSTATED: 1}
-    variant = catalogue.by_string("IMUL (R64, R64)")
-    said = session.run_one(infer_by_time(timed, MixFactory(InstructionFactory(catalogue)), variant, Fraction(1)))
-    assert said.usage is None
-    assert isinstance(said.failure, TooNoisy)
-    assert re.fullmatch(r"times are off by \d\.\d\d%, too much for ports by time: .*", failure(said.failure))
 
 
 def test_the_front_end_hides_no_set_of_ports(catalogue: Catalogue) -> None:

@@ -203,6 +203,7 @@ def test_a_reader_that_goes_away_ends_the_program_as_sigpipe_does() -> None:
         "characterize --help",  # rich inside typer
         "db query --fields",
         "--help",
+        "nosuch 2>&1",
         "",
     ],
 )
