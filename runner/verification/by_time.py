@@ -26,7 +26,7 @@ from runner.measuring.session import Limits, Session, Task
 from runner.verification.judge import visible_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from inference.experiment import Procedure
     from inference.ports.by_time.machine import TimedMachine
@@ -53,6 +53,10 @@ NEAR = Fraction(2, 100)
 """A mix is predicted right if the linear program's time is that near to the true one."""
 
 
+MOST_LEFT_OUT = 2
+"""Sets that may be other ones than the model's, for the rest to be compared."""
+
+
 class Verdict(StrEnum):
     """How an answer compares with the truth."""
 
@@ -69,8 +73,8 @@ class Verdict(StrEnum):
 class MachineFigures:
     """The figures of one machine: verdicts, the mixes predicted within `NEAR` and all of them, and what was not right.
 
-    `answers` are the verdicts by variant. `names` are the true names of ports by those that inference gives them; None:
-    no renaming is right for the basic sets.
+    `answers` are the verdicts by variant. `renaming` says what the names of inference stand for; None: nothing that is
+    right for the basic sets.
     """
 
     machine: str
@@ -78,7 +82,7 @@ class MachineFigures:
     mixes_near: int = 0
     mixes: int = 0
     measurements: int = 0
-    names: dict[str, str] | None = None
+    renaming: Renaming | None = None
     exceptions: list[tuple[str, ...]] = field(default_factory=list)
 
     @property
@@ -117,7 +121,7 @@ def run(
     if context.timed is None or not context.timed.sets:
         outcome.answers = dict.fromkeys((one.string for one in variants), Verdict.UNSTATED)
         return outcome
-    outcome.names = true_names(context.timed, backend, catalogue)
+    outcome.renaming = renaming_of(context.timed, backend, catalogue)
     basic = {one.ports: backend.machine.truth(catalogue.by_string(one.members[0])).ports for one in context.timed.sets}
     mixes = MixFactory(context.instructions)
     by_key = {variant.key: variant for variant in variants}
@@ -148,21 +152,15 @@ def _count(
     model = backend.machine.truth(variant)
     # What is eliminated in part may be seen with its port or without
     truth = PortUsage({}) if model.eliminated_share else visible_ports(model)
-    names = outcome.names
     usages = _usages_of(found)
-    if names is None:
+    if outcome.renaming is None:
         is_like = _comparison(truth, basic)
         verdict = _verdict(found, usages, is_like, is_like)
         # Nothing shows that ports without true names are the right ones
         verdict = Verdict.VISIBLE if verdict is Verdict.RIGHT else verdict
     else:
-        usages = [renamed(usage, names) for usage in usages]
-        sets = {frozenset(names[f"r{port}"] for port in ports) for ports in basic}
-        visible = seen(truth, sets)
-        verdict = _verdict(found, usages, truth.__eq__, visible.__eq__)
-        if verdict is Verdict.WRONG and found is not None:
-            is_stated = found.usage is not None
-            verdict = Verdict.ALIKE if are_alike(usages[0], truth if is_stated else visible, sets) else verdict
+        usages = [renamed(usage, outcome.renaming.names) for usage in usages]
+        verdict = _renamed_verdict(found, usages, truth, outcome.renaming)
         if found is not None and found.usage is not None:
             known.append((usages[0], truth))
     outcome.answers[variant.string] = verdict
@@ -197,6 +195,23 @@ def _verdict(
     return Verdict.NAMED if any(is_true(one) or is_visible(one) for one in usages) else Verdict.NAMED_OTHERS
 
 
+def _renamed_verdict(
+    found: PortConclusion | None, usages: Sequence[PortUsage], truth: PortUsage, renaming: Renaming
+) -> Verdict:
+    """Return the verdict on usages with true names. What is not the truth may be alike in time."""
+    visible = seen(truth, renaming.shown)
+    verdict = _verdict(found, usages, truth.__eq__, visible.__eq__)
+    is_part = found is not None and found.usage is None
+    if verdict is Verdict.WRONG and are_alike(usages[0], visible if is_part else truth, renaming.found):
+        return Verdict.ALIKE
+    if verdict is Verdict.NAMED_OTHERS and renaming.found != renaming.shown:
+        # A set that is no set of the model's is in all of them
+        others = (truth, visible)
+        is_named = any(are_alike(usage, other, renaming.found) for usage in usages for other in others)
+        return Verdict.NAMED if is_named else verdict
+    return verdict
+
+
 def _said(found: PortConclusion | None, usages: Sequence[PortUsage]) -> str:
     """Return what inference said, in short."""
     if found is not None and isinstance(found.failure, OnlyBounds):
@@ -209,9 +224,6 @@ def _comparison(truth: PortUsage, basic: Mapping[PortSet, PortUsage]) -> Callabl
     """Return what tells whether a usage is like the true one, if no renaming turns the basic sets into the model's.
 
     What blocking shows of a usage is compared with what it shows of the true one.
-
-    On Sandy Bridge a store needs p4, and p23 for its address. All mixes look as if stores had one of the ports of
-    loads: two loads, or a load and a store, run per cycle.
     """
     wanted = {ports: shown(usage, truth, len(ports)) for ports, usage in basic.items()}
 
@@ -228,12 +240,12 @@ def shown(blocker: PortUsage, usage: PortUsage, size: int) -> Fraction:
     return (throughput_of(joined(many, usage)) - throughput_of(many)) * size
 
 
-def seen(truth: PortUsage, sets: set[PortSet]) -> PortUsage:
+def seen(truth: PortUsage, sets: Collection[PortSet]) -> PortUsage:
     """Return the µops of a usage that are confined to any of these sets, which can be kept busy."""
     return PortUsage({ports: n for ports, n in truth.uops.items() if n and any(ports <= one for one in sets)})
 
 
-def are_alike(one: PortUsage, other: PortUsage, sets: set[PortSet]) -> bool:
+def are_alike(one: PortUsage, other: PortUsage, sets: Collection[PortSet]) -> bool:
     """Whether instances of both usages take the same time beside any instructions of two of these sets, and alone."""
     for some in combinations(sorted(sets, key=sorted), min(2, len(sets))):
         for counts in product(BESIDE, repeat=len(some)):
@@ -256,29 +268,56 @@ def _predict(outcome: MachineFigures, known: Sequence[tuple[PortUsage, PortUsage
         outcome.mixes_near += abs(throughput_of(found) - throughput_of(true)) <= NEAR * throughput_of(true)
 
 
-def true_names(timed: TimedMachine, backend: SimBackend, catalogue: Catalogue) -> dict[str, str] | None:
-    """Return the names of ports with which all basic sets and parts are the model's; None if there are none."""
+@dataclass(frozen=True)
+class Renaming:
+    """What names of inference stand for: the true `names` of ports, and the true sets that have them (`found`).
+
+    `shown` are the true sets of all instructions that show one. There are more of them if no renaming is right for all.
+    """
+
+    names: Mapping[str, str]
+    found: frozenset[PortSet]
+    shown: frozenset[PortSet]
+
+
+def renaming_of(timed: TimedMachine, backend: SimBackend, catalogue: Catalogue) -> Renaming | None:
+    """Return the renaming with which most basic sets and all parts are the model's; None if `MOST_LEFT_OUT` differ.
+
+    Sets of stores are the first to be left out. On Sandy Bridge a store needs p4, and p23 for its address. All mixes
+    look as if stores had one of the ports of loads: two loads, or a load and a store, run per cycle.
+    """
     machine = backend.machine
-    pairs: list[tuple[PortSet, PortSet]] = []
-    for one in timed.sets:
-        truth = visible_ports(machine.truth(catalogue.by_string(one.members[0])))
-        fitting = [ports for ports in truth.uops if len(ports) == len(one.ports)]
-        if not fitting:
-            return None
-        pairs.append((one.ports, fitting[0]))
-    shown = {true for _, true in pairs}
+    truths = [visible_ports(machine.truth(catalogue.by_string(one.members[0]))) for one in timed.sets]
+    stores_last = sorted(
+        zip(timed.sets, truths, strict=True), key=lambda pair: pair[0].is_of_memory and not pair[0].is_of_loads
+    )
+    pairs = [(one.ports, ports) for one, truth in stores_last for ports in truth.uops if len(ports) == len(one.ports)]
+    shown = frozenset(true for _, true in pairs)
+    parts = []
     for part in timed.parts:
         own = frozenset(name.removeprefix("r") for name in part.part)
         truth = visible_ports(machine.truth(part.example))
-        pairs += [(own, ports) for ports in truth.uops if len(ports) == len(own) and ports not in shown][:1]
-    letters = sorted(frozenset().union(*(ports for ports, _ in pairs)))
+        parts += [(own, ports) for ports in truth.uops if len(ports) == len(own) and ports not in shown][:1]
+    letters = sorted(frozenset().union(*(one.ports for one in timed.sets), *(own for own, _ in parts)))
+    for count in range(MOST_LEFT_OUT + 1 if pairs else 0):
+        for kept in combinations(pairs, len(pairs) - count):
+            names = _names(letters, [*kept, *parts], machine.parameters.ports)
+            if names is not None:
+                return Renaming(names, frozenset(true for _, true in kept), shown)
+    return None
+
+
+def _names(
+    letters: Sequence[str], pairs: Sequence[tuple[PortSet, PortSet]], ports: Sequence[str]
+) -> dict[str, str] | None:
+    """Return true names of ports with which each set of inference is the true one beside it; None if there are none."""
 
     def search(place: int, names: dict[str, str]) -> dict[str, str] | None:
         if place == len(letters):
             return names
         letter = letters[place]
-        for port in machine.parameters.ports:
-            if port not in names.values() and all((letter in ours) == (port in true) for ours, true in pairs):
+        for port in ports:
+            if port not in names.values() and all((letter in own) == (port in true) for own, true in pairs):
                 found = search(place + 1, {**names, letter: port})
                 if found is not None:
                     return found

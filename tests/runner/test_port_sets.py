@@ -16,7 +16,7 @@ from runner.backends.sim import SimBackend
 from runner.cli import ports
 from runner.measuring.protocol import Measurer
 from runner.port_sets import document, find_port_sets, lines_of
-from runner.verification.by_time import true_names
+from runner.verification.by_time import renaming_of
 from runner.verification.run import machines
 from tests.nonempty import some
 from tests.runner.cli.commands import called
@@ -49,7 +49,7 @@ def rows(found: TimedMachine) -> list[str]:
 
 
 def test_the_sets_are_those_of_the_machine(found: TimedMachine, backend: SimBackend) -> None:
-    assert true_names(found, backend, Catalogue.load()) is not None
+    assert renaming_of(found, backend, Catalogue.load()) is not None
     drawn = sorted("".join(sorted(one.ports)) for one in some(found.sets, 2))
     assert sorted(rows(found)) == drawn
 

@@ -25,6 +25,8 @@ Result = TypeVar("Result")
 
 def in_orders(procedure: Procedure[Result], count: int = ORDERS) -> Procedure[Result]:
     """Run a procedure on times of its code in up to `count` orders (1: just as it is)."""
+    if count == 1:
+        return (yield from procedure)
     try:
         requests = next(procedure)
         while True:
@@ -47,7 +49,10 @@ def _orders(request: Request, count: int) -> list[Request]:
 
 
 def _middle(request: Request, measured: Sequence[Measured]) -> Measured:
-    """Return what was measured with the mean of the middle times; the first one that failed if any did."""
+    """Return what was measured, with the mean of the middle times: without the quarter of them on either side.
+
+    If an order failed, so has the request.
+    """
     failed = next((one for one in measured if not one.ok), None)
     if failed is not None:
         return replace(failed, request=request)

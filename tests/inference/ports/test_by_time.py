@@ -57,7 +57,7 @@ from results.sentences import failure
 from runner.backends.sim import SimBackend, open_machine
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Session
-from runner.verification.by_time import Verdict, run, true_names
+from runner.verification.by_time import Verdict, renaming_of, run
 from simulator.machines.noise import CounterNoise
 from tests.nonempty import some
 from xed_convert.catalogue.catalogue import Catalogue
@@ -722,7 +722,7 @@ def test_a_machine_is_found_again_by_time(catalogue: Catalogue, noise: int) -> N
     wanted = set(names)
     variants = [one for one in catalogue if one.string in wanted and machine.behaviour(one) is not None]
     outcome = run(SimBackend(machine, catalogue, hide_counters=True), catalogue, variants)
-    assert outcome.names is not None
+    assert outcome.renaming is not None
     assert outcome.verdicts[Verdict.WRONG] == 0, outcome.exceptions
     assert outcome.verdicts[Verdict.RIGHT] >= 4, outcome.exceptions
     assert outcome.answers["FCOM (ST0, ST(0), M64)"] is Verdict.NAMED
@@ -738,9 +738,10 @@ def test_the_front_end_hides_no_set_of_ports(catalogue: Catalogue) -> None:
     characterizer = Characterizer(catalogue, backend.info().capabilities, by_time=True)
     timed = Session(Measurer(backend)).run_one(characterizer.prepare()).timed
     assert timed is not None
-    names = true_names(timed, backend, catalogue)
-    assert names is not None
-    sets = {"".join(sorted(names[f"r{port}"] for port in one.ports)) for one in timed.sets}
+    renaming = renaming_of(timed, backend, catalogue)
+    assert renaming is not None
+    assert renaming.found == renaming.shown
+    sets = {"".join(sorted(renaming.names[f"r{port}"] for port in one.ports)) for one in timed.sets}
     # Decoders for 16 bytes per cycle deliver too few instructions for the stores' port and for three ports
     assert sets == {"0", "1", "4", "5", "6", "01", "06", "15", "23", "015"}
 
