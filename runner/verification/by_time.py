@@ -26,7 +26,7 @@ from runner.measuring.session import Limits, Session, Task
 from runner.verification.judge import visible_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from inference.experiment import Procedure
     from inference.ports.by_time.machine import TimedMachine
@@ -153,7 +153,7 @@ def _count(
     # What is eliminated in part may be seen with its port or without
     truth = PortUsage({}) if model.eliminated_share else visible_ports(model)
     usages = _usages_of(found)
-    if outcome.renaming is None:
+    if outcome.renaming is None or not outcome.renaming.has_all_of(usages):
         is_like = _comparison(truth, basic)
         verdict = _verdict(found, usages, is_like, is_like)
         # Nothing shows that ports without true names are the right ones
@@ -273,18 +273,24 @@ class Renaming:
     """What names of inference stand for: the true `names` of ports, and the true sets that have them (`found`).
 
     `shown` are the true sets of all instructions that show one. There are more of them if no renaming is right for all.
+    Ports only of these have no names.
     """
 
     names: Mapping[str, str]
     found: frozenset[PortSet]
     shown: frozenset[PortSet]
 
+    def has_all_of(self, usages: Iterable[PortUsage]) -> bool:
+        """Whether each port of these usages has a true name."""
+        return all(port in self.names for usage in usages for ports in usage.uops for port in ports)
+
 
 def renaming_of(timed: TimedMachine, backend: SimBackend, catalogue: Catalogue) -> Renaming | None:
     """Return the renaming with which most basic sets and all parts are the model's; None if `MOST_LEFT_OUT` differ.
 
     Sets of stores are the first to be left out. On Sandy Bridge a store needs p4, and p23 for its address. All mixes
-    look as if stores had one of the ports of loads: two loads, or a load and a store, run per cycle.
+    look as if stores had one of the ports of loads: two loads, or a load and a store, run per cycle. Of two sets that
+    have more ports together than slots are issued, nothing shows how many are common.
     """
     machine = backend.machine
     truths = [visible_ports(machine.truth(catalogue.by_string(one.members[0]))) for one in timed.sets]
@@ -298,19 +304,17 @@ def renaming_of(timed: TimedMachine, backend: SimBackend, catalogue: Catalogue) 
         own = frozenset(name.removeprefix("r") for name in part.part)
         truth = visible_ports(machine.truth(part.example))
         parts += [(own, ports) for ports in truth.uops if len(ports) == len(own) and ports not in shown][:1]
-    letters = sorted(frozenset().union(*(one.ports for one in timed.sets), *(own for own, _ in parts)))
     for count in range(MOST_LEFT_OUT + 1 if pairs else 0):
         for kept in combinations(pairs, len(pairs) - count):
-            names = _names(letters, [*kept, *parts], machine.parameters.ports)
+            names = _names([*kept, *parts], machine.parameters.ports)
             if names is not None:
                 return Renaming(names, frozenset(true for _, true in kept), shown)
     return None
 
 
-def _names(
-    letters: Sequence[str], pairs: Sequence[tuple[PortSet, PortSet]], ports: Sequence[str]
-) -> dict[str, str] | None:
+def _names(pairs: Sequence[tuple[PortSet, PortSet]], ports: Sequence[str]) -> dict[str, str] | None:
     """Return true names of ports with which each set of inference is the true one beside it; None if there are none."""
+    letters = sorted(frozenset().union(*(own for own, _ in pairs)))
 
     def search(place: int, names: dict[str, str]) -> dict[str, str] | None:
         if place == len(letters):

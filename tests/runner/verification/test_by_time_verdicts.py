@@ -103,3 +103,10 @@ def test_the_part_that_shows_is_compared_with_that_of_the_truth(of_sandy_bridge:
     found = PortConclusion(None, Unplaced(part, 2))
     assert _renamed_verdict(found, [part], PortUsage.parse("1*p1+1*p015"), of_sandy_bridge) is Verdict.WRONG
     assert _renamed_verdict(found, [part], PortUsage.parse("1*p1+1*p0235"), of_sandy_bridge) is Verdict.VISIBLE
+
+
+def test_ports_of_sets_that_are_left_out_have_no_names() -> None:
+    found = renaming({"01": "MOV (R64, M64)", "23": "VPABSB (XMM, XMM)", "45": "VPABSB (XMM, XMM)"})
+    assert found is not None
+    assert found.has_all_of([PortUsage.parse("1*r01+1*r23")])
+    assert not found.has_all_of([PortUsage.parse("1*r01"), PortUsage.parse("1*r45")])
