@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 MACHINE: Any = SimpleNamespace(
+    orders=1,
     public=lambda ports: ports,
     sets=[
         SimpleNamespace(ports=frozenset("23"), is_of_memory=True),
