@@ -38,9 +38,9 @@ def sources(names: Sequence[str], root: Path = ROOT) -> Iterator[Path]:
 
 
 @cache
-def hash_of_sources(names: tuple[str, ...], root: Path = ROOT, digits: int = 8) -> str:
-    """Return a hash over the sources in folders and files, names and contents, in hexadecimal digits."""
-    digest = hashlib.blake2b(digest_size=digits // 2)
+def hash_of_sources(names: tuple[str, ...], root: Path = ROOT) -> str:
+    """Return a hash over the sources in folders and files, names and contents: 8 hexadecimal digits."""
+    digest = hashlib.blake2b(digest_size=4)
     for path in sorted(sources(names, root)):
         digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()

@@ -3,7 +3,8 @@
 A machine is kept in the folder that `UOPSCOPE_CACHE` names (empty: none is kept), else in `uopscope/machines` in the
 user's folder for such files (XDG Base Directory Specification). Its name is a hash over what it was made from: the
 contents and name of the file, the architecture, Python's version, and the code and tables that read it. So nothing in
-there is ever out of date, and it may be removed at any time. The last `KEPT` machines that were used stay.
+there is out of date, and it may be removed at any time. The last `KEPT` machines that were used stay. Of an SQLite file
+its times of change count, not its contents: a campaign over the full ISA has gigabytes of samples.
 
 The files are pickles, which can run code when they are read. So only those are read that this user wrote, in a folder
 that nobody else can write to.
@@ -21,6 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from results.campaign.packed import SQLITE
 from results.version import hash_of_sources
 from xed_convert.files import OutputError, atomic_write, cache_folder
 from xed_convert.garbage import without_collection
@@ -47,19 +49,19 @@ LOG_SUFFIX = "-wal"
 T = TypeVar("T")
 
 
-def kept_or_read(path: Path, names: Sequence[str], read: Callable[[Sequence[str]], list[T]]) -> list[T]:
+def kept_or_read(path: Path, names: Sequence[str], read: Callable[[], list[T]]) -> list[T]:
     """Return the machines of architectures in a file: those that are kept, if all are, else what `read` returns.
 
     They are kept then, unless the file has changed meanwhile.
     """
     folder = _folder()
     if folder is None:
-        return read(names)
+        return read()
     places = _places(folder, path, names)
     found: list[T | None] = [_kept(place) for place in places]
     if found and None not in found:
         return [one for one in found if one is not None]
-    machines = read(names)
+    machines = read()
     if places == _places(folder, path, names):
         for place, machine in zip(places, machines, strict=True):
             _keep(place, machine)
@@ -84,11 +86,7 @@ def _places(folder: Path, path: Path, names: Sequence[str]) -> list[Path]:
     """Return where the machines of a file are kept; [] if the file cannot be read, which its reader explains."""
     whole = hashlib.sha256(f"{path.name}\0{sys.version}\0{hash_of_sources(SOURCES)}\0".encode())
     try:
-        with path.open("rb") as file:
-            whole.update(hashlib.file_digest(file, "sha256").digest())
-        log = path.with_name(path.name + LOG_SUFFIX)
-        if log.exists():
-            whole.update(log.read_bytes())
+        whole.update(_identity(path))
     except OSError:
         return []
     places = []
@@ -97,6 +95,17 @@ def _places(folder: Path, path: Path, names: Sequence[str]) -> list[Path]:
         one.update(name.casefold().encode())
         places.append(folder / f"{one.hexdigest()}{SUFFIX}")
     return places
+
+
+def _identity(path: Path) -> bytes:
+    """Return what changes with a file: a hash of its contents, of an SQLite file the times and sizes that Linux has."""
+    with path.open("rb") as file:
+        if file.read(len(SQLITE)) != SQLITE:
+            file.seek(0)
+            return hashlib.file_digest(file, "sha256").digest()
+    log = path.with_name(path.name + LOG_SUFFIX)
+    found = [one.stat() for one in (path, log) if one.exists()]
+    return repr([(one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns) for one in found]).encode()
 
 
 def _kept(place: Path) -> Any:  # noqa: ANN401 - a pickle of what `read` returned

@@ -163,7 +163,7 @@ def read_machines(path: Path, names: Sequence[str], core: CoreConstants | None =
         ModelError: as with one.
     """
     if core is None:
-        return kept_or_read(path, names, lambda wanted: _read(path, wanted, None))
+        return kept_or_read(path, names, lambda: _read(path, names, None))
     return _read(path, names, core)
 
 

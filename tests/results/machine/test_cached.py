@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from results.campaign.packed import SQLITE
 from results.machine import cached, file
-from results.machine.cached import KEPT, LOG_SUFFIX, VARIABLE
+from results.machine.cached import KEPT, LOG_SUFFIX, VARIABLE, kept_or_read
 from results.machine.file import read_machine, read_machines
 from tests.nonempty import some
 from tests.shared import measured_haswell
@@ -98,14 +99,19 @@ def test_a_changed_file_is_read_again(folder: Path, readings: CountedReadings, s
     assert len(kept(folder)) == 2
 
 
-def test_what_sqlite_has_not_yet_put_into_the_file_counts(
-    folder: Path, readings: CountedReadings, sample: Path
-) -> None:
-    read_machine(sample, "HSW")
-    sample.with_name(sample.name + LOG_SUFFIX).write_bytes(b"more")
-    read_machine(sample, "HSW")
-    assert readings.names == ["HSW", "HSW"]
-    assert len(kept(folder)) == 2
+def test_what_sqlite_has_not_yet_put_into_the_file_counts(folder: Path, tmp_path: Path) -> None:
+    path, readings = tmp_path / "my.sqlite", []
+
+    def read() -> list[str]:
+        readings.append("HSW")
+        return ["a machine"]
+
+    log = path.with_name(path.name + LOG_SUFFIX)
+    for changed, text in ((path, SQLITE), (log, b"more"), (log, b"and more"), (path, SQLITE + b"all")):
+        changed.write_bytes(text)
+        assert [kept_or_read(path, ["HSW"], read) for _ in range(2)] == [["a machine"]] * 2
+    assert readings == ["HSW"] * 4
+    assert len(kept(folder)) == 4
 
 
 def test_a_file_that_changes_while_it_is_read_is_not_kept(
