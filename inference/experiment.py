@@ -15,7 +15,7 @@ repeats that until it can return a conclusion. This has four advantages:
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
@@ -120,10 +120,21 @@ MOST_AGAIN = 4
 
 def repeated(procedure: Procedure[Result], number: int) -> Procedure[Result]:
     """Run a procedure on measurements of its own: none that was made for another number counts."""
+
+    def again(requests: Sequence[Request]) -> Procedure[Sequence[Measured]]:
+        return (yield [replace(one, again=number * MOST_AGAIN + one.again) for one in requests])
+
+    return measured_by(procedure, again)
+
+
+def measured_by(
+    procedure: Procedure[Result], measure: Callable[[Sequence[Request]], Procedure[Sequence[Measured]]]
+) -> Procedure[Result]:
+    """Run a procedure, each batch of which is measured by another one."""
     try:
         requests = next(procedure)
         while True:
-            requests = procedure.send((yield [replace(one, again=number * MOST_AGAIN + one.again) for one in requests]))
+            requests = procedure.send((yield from measure(requests)))
     except StopIteration as finished:
         result: Result = finished.value
         return result

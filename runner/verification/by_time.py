@@ -297,14 +297,19 @@ def renaming_of(timed: TimedMachine, backend: SimBackend, catalogue: Catalogue) 
     stores_last = sorted(
         zip(timed.sets, truths, strict=True), key=lambda pair: pair[0].is_of_memory and not pair[0].is_of_loads
     )
-    pairs = [(one.ports, ports) for one, truth in stores_last for ports in truth.uops if len(ports) == len(one.ports)]
+    pairs = [
+        (one.ports, next(ports for ports in truth.uops if len(ports) == len(one.ports)))
+        for one, truth in stores_last
+        if len(one.ports) in map(len, truth.uops)
+    ]
+    may_differ = MOST_LEFT_OUT - (len(timed.sets) - len(pairs))
     shown = frozenset(true for _, true in pairs)
     parts = []
     for part in timed.parts:
         own = frozenset(name.removeprefix("r") for name in part.part)
         truth = visible_ports(machine.truth(part.example))
         parts += [(own, ports) for ports in truth.uops if len(ports) == len(own) and ports not in shown][:1]
-    for count in range(MOST_LEFT_OUT + 1 if pairs else 0):
+    for count in range(may_differ + 1 if pairs else 0):
         for kept in combinations(pairs, len(pairs) - count):
             names = _names([*kept, *parts], machine.parameters.ports)
             if names is not None:

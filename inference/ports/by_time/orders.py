@@ -11,6 +11,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
+from inference.experiment import measured_by
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -26,18 +28,14 @@ Result = TypeVar("Result")
 def in_orders(procedure: Procedure[Result], count: int = ORDERS) -> Procedure[Result]:
     """Run a procedure on times of its code in up to `count` orders (1: just as it is)."""
     if count == 1:
-        return (yield from procedure)
-    try:
-        requests = next(procedure)
-        while True:
-            each = [_orders(one, count) for one in requests]
-            answers = iter((yield [one for orders in each for one in orders]))
-            requests = procedure.send(
-                [_middle(one, [next(answers) for _ in orders]) for one, orders in zip(requests, each, strict=True)]
-            )
-    except StopIteration as finished:
-        result: Result = finished.value
-        return result
+        return procedure
+
+    def measure(requests: Sequence[Request]) -> Procedure[Sequence[Measured]]:
+        each = [_orders(one, count) for one in requests]
+        answers = iter((yield [one for orders in each for one in orders]))
+        return [_middle(one, [next(answers) for _ in orders]) for one, orders in zip(requests, each, strict=True)]
+
+    return measured_by(procedure, measure)
 
 
 def _orders(request: Request, count: int) -> list[Request]:
