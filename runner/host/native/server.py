@@ -126,6 +126,8 @@ R14_AREA_SIZE = 128 << 20
 HUGE_BEGIN, HUGE_SIZE = 32 << 20, 32 << 20
 """Bytes from where R14 points that have pages of 2 MiB, if the kernel gives any. Caches beyond the first level choose
 sets by bits of the physical address. Within pages of 4 KiB, these bits are not those of the virtual address."""
+GUARD_SIZE = 2 << 20
+"""Bytes beside an area that nothing may access; with so many, an area begins where a page of 2 MiB can."""
 _MADV_HUGEPAGE = 14
 AREA_CLEAN = 8 << 10
 AREA_ADDRESSES = (0x28000000, 0x21000000, 0x22000000, 0x23000000, 0x24000000)
@@ -147,6 +149,7 @@ CLOSED_PAUSE_SECONDS = 0.0005
 """Between looks at a worker whose pipe is closed: it ends next."""
 
 SIGNALS = (signal.SIGILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGTRAP, signal.SIGSYS)
+_PROT_NONE = 0
 _MAP_FIXED_NOREPLACE = 0x100000
 _MAP_32BIT = 0x40
 _MAP_NORESERVE = 0x4000
@@ -240,6 +243,7 @@ class MappedMemory:
         self.libc.mmap.restype = ctypes.c_void_p
         self.libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
         self.libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+        self.libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
     def map(self, size: int, protection: int, flags: int, fd: int = -1, wanted: int = 0) -> int:
         """Map memory at the wanted address; if that is taken, below 2 GiB, else anywhere. Return the address.
@@ -253,6 +257,21 @@ class MappedMemory:
                 return int(found)
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))
+
+    def map_area(self, size: int, wanted: int) -> int:
+        """Map zeroed memory, at the wanted address if that is free, and return its address.
+
+        An access beside it faults: the kernel may place other mappings right there.
+
+        Raises:
+            OSError: there is no memory.
+        """
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+        address = self.map(GUARD_SIZE + size + GUARD_SIZE, _PROT_NONE, flags, wanted=wanted - GUARD_SIZE) + GUARD_SIZE
+        if self.libc.mprotect(address, size, mmap.PROT_READ | mmap.PROT_WRITE):
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error))
+        return address
 
     def map_fixed(self, address: int, size: int, protection: int, flags: int, fd: int, offset: int) -> None:
         """Map part of a file at an address where nothing is.
@@ -282,7 +301,6 @@ class Server:
     def __init__(self, code_fd: int, control_fd: int, r14_bytes: int) -> None:
         memory = MappedMemory()
         shared = mmap.MAP_SHARED | mmap.MAP_POPULATE
-        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
         read_write = mmap.PROT_READ | mmap.PROT_WRITE
         self.control = mmap.mmap(control_fd, CONTROL_SIZE)
         self.control_at = ctypes.addressof(ctypes.c_char.from_buffer(self.control))
@@ -294,11 +312,8 @@ class Server:
         self.memory = memory
         self.staged: tuple[int, int] | None = None
         sizes = (r14_bytes, *[AREA_SIZE] * (len(AREA_ADDRESSES) - 1))
-        self.areas = [
-            memory.map(size, read_write, private, wanted=at) + size // 2
-            for at, size in zip(AREA_ADDRESSES, sizes, strict=True)
-        ]
-        self.absolute_at = memory.map(AREA_SIZE, read_write, private, wanted=ABSOLUTE_ADDRESS)
+        self.areas = [memory.map_area(size, at) + size // 2 for at, size in zip(AREA_ADDRESSES, sizes, strict=True)]
+        self.absolute_at = memory.map_area(AREA_SIZE, ABSOLUTE_ADDRESS)
         self.libc = memory.libc
         if r14_bytes // 2 >= HUGE_BEGIN + HUGE_SIZE:
             begin = ctypes.c_void_p(self.areas[0] + HUGE_BEGIN)
