@@ -9,7 +9,7 @@ by `runner.own_code.blocks` with memory on demand. With `Runs` exactly that is r
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
@@ -21,6 +21,7 @@ from inference.experiment import Want
 from results.model import Status
 from runner.backend import (
     CLOCK_COUNTERS,
+    CONTENTION_PROBE,
     PLAIN_ENVIRONMENT,
     BackendError,
     Conditions,
@@ -32,6 +33,7 @@ from runner.backend import (
 from runner.measuring.aggregate import BESIDE
 from runner.measuring.calibration import steadied
 from runner.measuring.protocol import Measurer, Options
+from runner.measuring.quiet import Patience, Repetitions, Watch
 from runner.own_code.block_shapes import shape_of
 from runner.own_code.blocks import BlockMeasurer, BlockMode, BlockOptions
 from runner.own_code.code import MeasureError, check_body, lines_of
@@ -56,6 +58,11 @@ TRIMMED_SHARE = 0.2
 """The trimmed mean leaves out this share of the samples at either end, as nanoBench's default does."""
 COARSE_SHARE = Fraction(1, 20)
 """A clock whose step is a larger share of what was counted gives a remark with the number."""
+UNEVEN_SHARE, UNEVEN_CYCLES = Fraction(1, 10), 100
+"""A loop of half the copies may take this share and so many cycles more or less than half the time without a remark.
+The cycles are for what a run costs beside its copies."""
+BUSY_SHARE = Fraction(1, 5)
+"""Share of disturbed measurements from which on a remark tells of another thread: a trimmed mean leaves out fewer."""
 
 
 class Aggregate(StrEnum):
@@ -413,7 +420,9 @@ def _run_exactly(
         if result.status is not Status.OK:
             return ModeResult(result.status, reason=result.detail)
     scale = runs.unroll * max(1, runs.loop) if runs.normalize else 1
-    return _difference(results, runs.aggregate, scale, info)
+    found = _difference(results, runs.aggregate, scale, info)
+    remarks = (found.reason, _uneven(results, runs, info), _disturbed(results, info))
+    return replace(found, reason="; ".join(filter(None, remarks)))
 
 
 def _difference(results: Sequence[JobResult], aggregate: Aggregate, scale: int, info: BackendInfo) -> ModeResult:
@@ -430,6 +439,35 @@ def _difference(results: Sequence[JobResult], aggregate: Aggregate, scale: int, 
                 "more copies (--unroll) or a longer --loop make the number more exact"
             )
     return ModeResult(Status.OK, values, remark)
+
+
+def _uneven(results: Sequence[JobResult], runs: Runs, info: BackendInfo) -> str:
+    """Return a remark if a copy takes more or less time in the shorter loop than in the longer one, else ""."""
+    few, many = (_samples(result, info).get("core_cycles", []) for result in results)
+    if runs.basic or not runs.loop or not few:
+        return ""
+    low, half = runs.aggregate.of(few), runs.aggregate.of(many) / 2
+    if abs(low - half) <= UNEVEN_CYCLES + UNEVEN_SHARE * half:
+        return ""
+    copies = runs.unroll * runs.loop
+    return (
+        f"a copy takes {float(low / copies):.2f} cycles in a loop of {runs.unroll} and {float(half / copies):.2f} in a "
+        f"loop of {2 * runs.unroll}, so their difference is not its time; try other numbers of copies (--unroll)"
+    )
+
+
+def _disturbed(results: Sequence[JobResult], info: BackendInfo) -> str:
+    """Return a remark if another thread used the core in many of the measurements, else ""."""
+    quiet = Watch.of(info, Patience(0, 0), loads_beside=False).quiet
+    repetitions = [Repetitions.of(one.samples) for one in results if CONTENTION_PROBE in one.samples]
+    if quiet is None or not repetitions:
+        return ""
+    quiet.learn(*repetitions)
+    total = sum(len(one.ratios) for one in repetitions)
+    lost = total - sum(map(quiet.count, repetitions))
+    if lost <= BUSY_SHARE * total:
+        return ""
+    return f"{lost} of {total} measurements were disturbed, as by another thread on the core: measure again"
 
 
 def _clock_steps(results: Sequence[JobResult], info: BackendInfo) -> dict[str, Fraction]:

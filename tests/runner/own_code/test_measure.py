@@ -174,7 +174,7 @@ def test_parts_and_marks_in_the_simulator() -> None:
     once = assemble("mov qword ptr [r14], 3")
     body = assemble("pause_counting; imul rax, rax; imul rax, rax; resume_counting; imul rbx, rbx")
     code = MachineCode(body, init=assemble("mov rcx, 5"), late_init=assemble("mov rbx, 7"), one_time_init=once)
-    result = measure(CodeRequest(code, Settings(Runs(unroll=10))), backend)
+    result = measure(CodeRequest(code, Settings(Runs(10, measurements=10))), backend)
     assert result.ok, result.problems
     assert result.benchmark.has_marks
 
@@ -224,6 +224,41 @@ def test_a_clock_that_moves_by_single_ticks_adds_next_to_nothing() -> None:
     (mode,) = measure(CodeRequest(MachineCode(IMUL), Settings(Runs())), backend).modes.values()
     assert mode.values["core_cycles"].spread < Fraction(1, 20)
     assert mode.reason == ""
+
+
+@pytest.mark.parametrize(
+    ("slow_copies", "runs", "is_uneven"),
+    [
+        (16, Runs(unroll=16, loop=500), True),
+        (32, Runs(unroll=16, loop=500), True),
+        (0, Runs(unroll=16, loop=500), False),
+        (32, Runs(unroll=16, loop=500, basic=True), False),
+        (32, Runs(unroll=16), False),
+    ],
+)
+def test_loops_whose_copies_take_unlike_times_give_a_remark(slow_copies: int, runs: Runs, *, is_uneven: bool) -> None:
+    """Such as two loads of vectors and one of a general-purpose register on a Zen 4: 1.00 or 1.42 cycles."""
+
+    def in_two_rhythms(job: Job, _: int) -> dict[str, int]:
+        each = 142 if job.copies == slow_copies else 100
+        return {"core_cycles": 60 + each * job.copies * max(1, job.iterations) // 100}
+
+    (mode,) = measure(CodeRequest(MachineCode(IMUL), Settings(runs)), FakeBackend(in_two_rhythms)).modes.values()
+    assert mode.ok
+    assert ("so their difference is not its time" in mode.reason) == is_uneven
+
+
+@pytest.mark.parametrize("slow", range(7))
+def test_a_neighbour_in_many_measurements_gives_a_remark(slow: int) -> None:
+    def beside(job: Job, repetition: int) -> dict[str, int]:
+        is_slow = job.copies == 10 and repetition % 10 < slow
+        ticks = 101 + 2 * job.copies + repetition % 2
+        return {"tsc": ticks, "calibration": 6000, "contention_probe": 2200 + 1000 * is_slow}
+
+    backend = FakeBackend(beside, ("tsc", "calibration", "contention_probe"), clock=True)
+    (mode,) = measure(CodeRequest(MachineCode(IMUL), Settings(Runs(10, measurements=10))), backend).modes.values()
+    assert (f"{slow} of 20 measurements were disturbed" in mode.reason) == (slow > 4)
+    assert ("disturbed" in mode.reason) == (slow > 4)
 
 
 @pytest.mark.parametrize("aggregate", list(Aggregate))
