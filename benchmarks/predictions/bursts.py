@@ -53,6 +53,7 @@ INSTRUCTIONS = {
     "M": BurstInstruction("VPABSB (YMM, YMM)", ("YMM14",), "FP01"),
     "S": BurstInstruction("VPSHUFB (YMM, YMM, YMM)", ("YMM14", "YMM15"), "FP12"),
     "A": BurstInstruction("VPSRAD (YMM, YMM, I8)", ("YMM14", 3), "FP23"),
+    "D": BurstInstruction("VMOVDDUP (YMM, YMM)", ("YMM14",), "FP123"),
     "L": BurstInstruction("VPAND (YMM, YMM, YMM)", ("YMM14", "YMM15"), "FP0123"),
     "i": BurstInstruction("ANDN (R64, R64, R64)", ("R8", "R9"), ""),
     "v": BurstInstruction("MOV_89 (R64, R64)", ("R8",), ""),
@@ -80,13 +81,13 @@ class BurstCore(NamedTuple):
         return PortUsage.parse(f"1*{pipes}" if pipes else "")
 
 
-CORES = {"ZEN3": BurstCore("Zen 3", 1, {"A": "FP12"}), "ZEN4": BurstCore("Zen 4", 0, {})}
+CORES = {"ZEN3": BurstCore("Zen 3", 1, {"A": "FP12", "D": "FP12"}), "ZEN4": BurstCore("Zen 4", 0, {})}
 """By microarchitecture. Pipes of a Zen 3 are those of its shipped measurements."""
 
-SHORT = "MSLi"
+SHORT = "MSLDi"
 """Letters of short bursts."""
 
-LONG = "MSALv"
+LONG = "MSALDv"
 """Letters of long ones."""
 
 LONGEST = 120

@@ -10,7 +10,6 @@ from math import comb, prod
 from typing import TYPE_CHECKING
 
 from generator.operands.registers import family, register_class
-from generator.sequences.blocking import is_wide
 from inference.ports.by_time.hypotheses import Hypothesis, PortComponent, UopBounds
 from inference.ports.by_time.members import MEMORY, domains
 from inference.ports.by_time.timed_probe import hypotheses_of
@@ -230,7 +229,7 @@ def _possible(
 
 
 def _of_halves(probe: TimedProbe, parts: Sequence[PortComponent]) -> list[list[Hypothesis] | None] | None:
-    """Return the hypotheses with two equal halves, if each slot of a 512-bit instruction has two; None if not.
+    """Return the hypotheses with two equal halves, if each slot of a widest instruction has two; None if not.
 
     The number of slots has to be sure: µops in slots that were overlooked are no halves.
 
@@ -238,7 +237,7 @@ def _of_halves(probe: TimedProbe, parts: Sequence[PortComponent]) -> list[list[H
     sets are upper bounds. Those about the largest sets are exact. Memory that is narrower is accessed once: it may be
     broadcast, or converted to twice its width.
     """
-    if not is_wide(probe.variant) or not probe.agrees_on_slots:
+    if not probe.is_widest or not probe.agrees_on_slots:
         return None
     tight = probe.tightened()
     if any(tight[top].least != tight[top].most for part in parts for top in part.tops if top in tight):

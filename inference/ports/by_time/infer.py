@@ -79,7 +79,7 @@ def infer_by_time(
     askable = probe.askable()
     yield from _ask_largest(probe, mixes, askable)
     for _ in range(MOST_ROUNDS):
-        told = [part for part in parts if is_wide(variant) or probe.is_told(part)]
+        told = [part for part in parts if probe.is_widest or probe.is_told(part)]
         wanted = [ports for part in told if (ports := _next(probe, part, askable)) is not None]
         if not wanted:
             break

@@ -7,6 +7,7 @@ from fractions import Fraction
 from statistics import linear_regression
 from typing import TYPE_CHECKING
 
+from generator.operands.registers import register_class
 from generator.sequences.blocking import is_wide, kind_of, shares_state
 from inference.ports.by_time.hypotheses import Hypothesis, PortComponent, UopBounds
 from inference.ports.by_time.members import MEMORY, SHARES, domains
@@ -69,8 +70,15 @@ class TimedProbe:
 
     @property
     def has_halves(self) -> bool:
-        """Whether it may have two µops where a narrower form has one: vectors may be wider than a port."""
-        return any((operand.width_bits or 0) >= SPLIT_BITS for operand in self.variant.operands if operand.registers)
+        """Whether it may have two µops where a narrower form has one: vectors or masks may be wider than a port."""
+        wide = any((operand.width_bits or 0) >= SPLIT_BITS for operand in self.variant.operands if operand.registers)
+        return wide or self.is_widest
+
+    @property
+    def is_widest(self) -> bool:
+        """Whether it computes on vectors of 512 bits, or on nothing but masks: a Zen 4 does both in halves."""
+        files = {register_class(one.registers[0]) for one in self.variant.operands if one.registers}
+        return is_wide(self.variant) or files == {"K"}
 
     @property
     def is_split(self) -> bool:
@@ -105,14 +113,14 @@ class TimedProbe:
         """Whether answers say how many µops are confined to the sets of a component.
 
         They do not if the instruction slows each of those that block a set, or delays them for longer than its µops
-        take. The exception is a delay by a 512-bit instruction with both halves of each slot confined to a smaller set.
+        take. The exception is a delay by one of the widest, with both halves of each slot confined to a smaller set.
         """
         if any(self.asked[ports].slows for ports in part.basic if ports in self.asked):
             return False
         if not self.delayed.intersection(part.basic):
             return True
         known = [(ports, self.bounds[ports]) for ports in part.basic if ports in self.bounds]
-        return is_wide(self.variant) and any(one.least == one.most == self.most_on(ports) for ports, one in known)
+        return self.is_widest and any(one.least == one.most == self.most_on(ports) for ports, one in known)
 
     def is_likely(self, one: TimedSet) -> bool:
         """Whether instructions with this set have its registers, or memory as it does."""

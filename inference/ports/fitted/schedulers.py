@@ -5,8 +5,9 @@ which chooses for all of them at once. `schedulers.tsv` has the numbers of known
 
 - Slots count in program order, six at a time. The first, third and fifth are for one scheduler, the others for the
   other one. A µop without a pipe there goes to the one that has it.
-- A µop that both pipes of a scheduler can do takes them in turns. It does not take one with `within` µops more than the
-  other.
+- A µop that both pipes of a scheduler can do takes them in turns if it can use all four. If it can use three, it takes
+  the one whose turn it is when the group begins, and the other one if an odd number of µops with four follow in the
+  group. Neither takes a pipe with `within` µops more than the other.
 - One pipe may have `apart` µops more than the pipe with the same place in the other scheduler. From then on, slots
   count no more: µops of each set of pipes take the schedulers in turns.
 - If the pipe of a µop in the other scheduler has `aside` µops fewer, it goes there.
@@ -25,7 +26,8 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
 
 from generator.facts import read_facts
 from inference.ports.fitted.grouped import within
@@ -79,13 +81,13 @@ class Schedulers:
             width: slots that are issued per cycle.
         """
         copies = max(1, LOOP_SLOTS // sum(one.slots for one in code))
-        branch = (frozenset[str](), False)
+        branch = _Slot(frozenset(), masks=False)
         loop = [slot for one in code for slot in self._slots(one)] * copies + [branch]
         core = _Core(self, width)
         ends = []
         for _ in range(ITERATIONS):
-            for ports, masks in loop:
-                core.issue(ports, masks=masks)
+            for place, slot in enumerate(loop):
+                core.issue(slot, (loop[place + 1 :] + loop)[: width - 1])
             ends.append(core.end)
         return (ends[-1] - ends[WARM_UP - 1]) / (ITERATIONS - WARM_UP) / copies
 
@@ -100,22 +102,27 @@ class Schedulers:
             turns: which pipe of each scheduler has its turn first.
         """
         core = _Core(self, width, turns)
-        ends = []
-        for one in code:
-            for ports, masks in self._slots(one):
-                core.issue(ports, masks=masks)
-            ends.append(core.begun)
-        return ends
+        each = [self._slots(one) for one in code]
+        slots = [slot for own in each for slot in own]
+        begun = []
+        for place, slot in enumerate(slots):
+            core.issue(slot, slots[place + 1 : place + width])
+            begun.append(core.begun)
+        return [begun[last - 1] for last in accumulate(map(len, each))]
 
-    def _slots(self, instruction: IssuedInstruction) -> list[tuple[PortSet, bool]]:
-        """Return for each slot the pipes that its µop can use, and whether its instruction writes masks.
-
-        The pipes are empty if it has no such µop. Masks count once, in the first slot.
-        """
+    def _slots(self, instruction: IssuedInstruction) -> list[_Slot]:
+        """Return the slots of an instruction. Masks count once, in the first slot."""
         own = within(instruction.usage, self.ports).uops.items()
         uops = [ports for ports, count in own for _ in range(count)]
         uops += [frozenset()] * (instruction.slots - len(uops))
-        return [(ports, instruction.masks and not place) for place, ports in enumerate(uops)]
+        return [_Slot(ports, instruction.masks and not place) for place, ports in enumerate(uops)]
+
+
+class _Slot(NamedTuple):
+    """The pipes that the µop of a slot can use (empty: there is no such µop). Whether its instruction writes masks."""
+
+    ports: PortSet
+    masks: bool
 
 
 class _Core:
@@ -130,6 +137,7 @@ class _Core:
         self._next_begin = dict.fromkeys(self._scheduler_of, 0)
         self._changes: defaultdict[int, list[tuple[dict[str, int], str, int]]] = defaultdict(list)
         self._turns = list(turns)
+        self._turns_before = tuple(turns)
         self._in_turns = False
         self._next_scheduler: dict[PortSet, int] = {}
         self._masks: deque[int] = deque()
@@ -142,19 +150,20 @@ class _Core:
         """The cycle in which the last µop begins or is issued, whichever is later."""
         return max(self.begun, self._cycle)
 
-    def issue(self, ports: PortSet, *, masks: bool) -> None:
-        """Issue a slot with a µop for these pipes (empty: without one). `masks`: its instruction writes masks."""
+    def issue(self, slot: _Slot, behind: Sequence[_Slot]) -> None:
+        """Issue a slot. `behind` are those that follow, as many as may be issued with it."""
         if not self._left:
             self._next_cycle()
-        while (pipe := self._room_for(ports, masks=masks)) is None:
+        while (pipe := self._room_for(slot, behind)) is None:
             self._next_cycle()
         self._left -= 1
         self._issued += 1
         if pipe:
-            self._take(pipe, ports, masks=masks)
+            self._take(pipe, slot)
 
     def _next_cycle(self) -> None:
         self._cycle, self._left = self._cycle + 1, self._width
+        self._turns_before = tuple(self._turns)
         for counts, pipe, more in self._changes.pop(self._cycle, ()):
             counts[pipe] += more
         while self._masks and self._masks[0] <= self._cycle:
@@ -164,14 +173,14 @@ class _Core:
             for one, other in zip(*self._schedulers.pipes, strict=True)
         )
 
-    def _room_for(self, ports: PortSet, *, masks: bool) -> str | None:
+    def _room_for(self, slot: _Slot, behind: Sequence[_Slot]) -> str | None:
         """Return the pipe for a µop ("": it needs none), None if it cannot be issued in this cycle."""
-        if not ports:
+        if not slot.ports:
             return ""
-        if masks and len(self._masks) >= self._schedulers.masks:
+        if slot.masks and len(self._masks) >= self._schedulers.masks:
             return None
-        scheduler = self._preferred(ports)
-        own, other = self._pipe(scheduler, ports), self._pipe(1 - scheduler, ports)
+        scheduler = self._preferred(slot.ports)
+        own, other = (self._pipe(one, slot.ports, behind) for one in (scheduler, 1 - scheduler))
         pipe = own or other
         if own and other and self._seen[own] - self._seen[other] >= self._schedulers.aside and self._is_free(other):
             pipe = other
@@ -184,22 +193,30 @@ class _Core:
             return by_slot
         return self._next_scheduler.setdefault(ports, 1 - by_slot)
 
-    def _pipe(self, scheduler: int, ports: PortSet) -> str:
+    def _pipe(self, scheduler: int, ports: PortSet, behind: Sequence[_Slot]) -> str:
         """Return the pipe that a µop would take in a scheduler ("": it has none there)."""
         possible = [pipe for pipe in self._schedulers.pipes[scheduler] if pipe in ports]
         if len(possible) < 2:
             return possible[0] if possible else ""
-        pipe, other = possible if not self._turns[scheduler] else reversed(possible)
+        turn = self._turns[scheduler] if ports >= self._schedulers.ports else self._turn_of_three(scheduler, behind)
+        pipe, other = possible if not turn else reversed(possible)
         return other if self._seen[pipe] - self._seen[other] >= self._schedulers.within else pipe
+
+    def _turn_of_three(self, scheduler: int, behind: Sequence[_Slot]) -> int:
+        """Return which pipe of a scheduler is for a µop that can use both, but not all of the other scheduler."""
+        group = enumerate(behind[: self._left - 1], self._issued + 1)
+        of_four = [place % self._width % 2 for place, one in group if one.ports >= self._schedulers.ports]
+        return self._turns_before[scheduler] ^ of_four.count(scheduler) % 2
 
     def _is_free(self, pipe: str) -> bool:
         return self._waiting[pipe] < self._schedulers.entries
 
-    def _take(self, pipe: str, ports: PortSet, *, masks: bool) -> None:
+    def _take(self, pipe: str, slot: _Slot) -> None:
+        ports = slot.ports
         scheduler = self._scheduler_of[pipe]
         if self._in_turns:
             self._next_scheduler[ports] = 1 - self._next_scheduler[ports]
-        if ports.issuperset(self._schedulers.pipes[scheduler]):
+        if ports >= self._schedulers.ports:
             self._turns[scheduler] ^= 1
         begin = max(self._next_begin[pipe], self._cycle)
         self._next_begin[pipe] = begin + 1
@@ -208,7 +225,7 @@ class _Core:
             self._changes[at].append((counts, pipe, more))
         self.begun = max(self.begun, begin + 1)
         self._retired = max(self._retired, begin + self._schedulers.retirement)
-        if masks:
+        if slot.masks:
             self._masks.append(self._retired)
 
     def _later(self, begin: int) -> Iterator[tuple[int, dict[str, int], int]]:

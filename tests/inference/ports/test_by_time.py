@@ -1133,6 +1133,26 @@ def test_halves_are_concluded_only_if_the_slots_are_sure(
     assert (str(found.usage) if found.usage is not None else None) == stated
 
 
+@pytest.mark.parametrize(("subject", "stated"), [("KADDQ (K, K, K)", "2*r23"), ("VDIVSD (XMM, XMM, XMM)", None)])
+def test_masks_of_64_bits_have_halves_and_divisions_have_none(
+    catalogue: Catalogue, subject: str, stated: str | None
+) -> None:
+    """As on a Zen 4: the one slot of either seems to hold two µops. A division only keeps ports busy for longer."""
+    blockers = {"0123": "VANDNPD (XMM, XMM, XMM)", "23": "VADDPS (XMM, XMM, XMM)", "01": "VMULPS (XMM, XMM, XMM)"}
+    sets = tuple(replace(one, files=frozenset({"VEC", "K"})) for one in vector_sets(catalogue, blockers))
+    machine = TimedMachine(6, SlotFiller("NOP"), Fraction(1, 100), sets)
+    variant = catalogue.by_string(subject)
+    filled = [(60 + number, Fraction(61 + number, 6)) for number in range(8)]
+    probe = TimedProbe(machine, variant, Fraction(1), components(one.ports for one in sets), filled=filled)
+    probe.slots = probe.most_slots = 1
+    for ports, count in (("0123", 2), ("23", 2), ("01", 0)):
+        values = (count + Fraction(3, 100), count + Fraction(1, 100))
+        answer = MixAnswer(count, count, values, Fraction(count), confirmed=True)
+        probe.take(frozenset(ports), Asked(Question(variant, variant, len(ports), (16, 32)), answer))
+    found = conclude(probe)
+    assert (str(found.usage) if found.usage is not None else None) == stated
+
+
 @pytest.mark.parametrize(
     ("truth", "cycles", "wanted"),
     [

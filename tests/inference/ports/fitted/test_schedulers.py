@@ -21,6 +21,7 @@ INSTRUCTIONS = {
     "M": IssuedInstruction(PortUsage.parse("1*FP01"), 1),  # VPABSB
     "S": IssuedInstruction(PortUsage.parse("1*FP12"), 1),  # VPSHUFB
     "A": IssuedInstruction(PortUsage.parse("1*FP23"), 1),  # VPSRAD
+    "D": IssuedInstruction(PortUsage.parse("1*FP123"), 1),  # VMOVDDUP
     "L": IssuedInstruction(PortUsage.parse("1*FP0123"), 1),  # VPAND
     "K": IssuedInstruction(PortUsage.parse("1*FP01"), 1, masks=True),  # VPCMPEQD
     "k": IssuedInstruction(PortUsage.parse("1*FP23"), 1, masks=True),  # KSHIFTRB
@@ -58,6 +59,13 @@ def least(text: str) -> float:
         ("vSMSvM", 7, 21.0),
         ("LLLvML", 20, 29.63),  # the first µop of a set that takes turns goes against its slot
         ("MMMvLv", 10, 21.4),  # VPAND keeps off the fuller pipe of its scheduler
+        ("vDvDvD", 2, 5.97),  # VMOVDDUP takes no turns: all on FP1, or all on FP3
+        ("vDvDvD", 4, 9.02),  # until that has five more
+        ("vDvL", 1, 1.04),  # a VPAND behind it gets the other pipe,
+        ("vLvD", 1, 1.97),  # but not one before it
+        ("vDvDvvvL", 1, 3.01),  # nor one of the next group
+        ("vLvLvDvDvDvD", 1, 4.96),
+        ("vLvDvLvDvDvD", 1, 3.97),
     ],
 )
 def test_bursts_take_as_long_as_on_a_zen_4(unit: str, copies: int, measured: float) -> None:
