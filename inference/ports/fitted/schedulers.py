@@ -5,9 +5,9 @@ which chooses for all of them at once. `schedulers.tsv` has the numbers of known
 
 - Slots count in program order, six at a time. The first, third and fifth are for one scheduler, the others for the
   other one. A µop without a pipe there goes to the one that has it.
-- A µop that both pipes of a scheduler can do takes them in turns if it can use all four. If it can use three, it takes
-  the one whose turn it is when the group begins, and the other one if an odd number of µops with four follow in the
-  group. Neither takes a pipe with `within` µops more than the other.
+- A µop that can use all four pipes takes those of a scheduler in turns. One that can use three takes the pipe whose turn
+  it is when the group begins. If an odd number of µops for all four follow in the group, it takes the other one.
+  Neither takes a pipe with `within` µops more than the other.
 - One pipe may have `apart` µops more than the pipe with the same place in the other scheduler. From then on, slots
   count no more: µops of each set of pipes take the schedulers in turns.
 - If the pipe of a µop in the other scheduler has `aside` µops fewer, it goes there.

@@ -29,7 +29,8 @@ class PortAgreement(StrEnum):
     ALIKE = "stated as published"
     TWICE = "stated with twice the count, as half-width units have it by time"
     OTHERWISE = "stated otherwise"
-    PART = "known in part, as published"
+    ALL_BUT_OTHERS = "known in part, with all that is published on these ports"
+    PART = "known in part, with less than that"
     OTHER_PART = "known in part, otherwise"
     UNSTATED = "not stated"
 
@@ -74,6 +75,8 @@ def port_agreement(published: PortUsage, values: Mapping[str, str], names: PortS
     if not ours.uops:
         return PortAgreement.UNSTATED
     wholes = [published, _twice(published)] if f"some_{BY_TIME}" in values else [published]
+    if ours in wholes:
+        return PortAgreement.ALL_BUT_OTHERS
     return PortAgreement.PART if any(_is_within(ours, whole) for whole in wholes) else PortAgreement.OTHER_PART
 
 
