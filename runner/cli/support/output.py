@@ -174,3 +174,12 @@ def plan_lines(plan: Plan, provenance: Provenance, jobs: int) -> Iterator[str]:
         yield f"on a quiet core, that is: in this sample other users of the core cost {lost} more"
     if by_time:
         yield f"with ports by time {' to '.join(map(duration_text, by_time))} (by what they added on {SEEN_ON})"
+        yield _where_noisy()
+
+
+def _where_noisy() -> str:
+    from inference.ports.by_time.machine import TOO_NOISY  # noqa: PLC0415 - only for this line
+    from inference.ports.by_time.orders import ORDERS  # noqa: PLC0415 - likewise
+
+    share = f"{float(TOO_NOISY):.0%}"
+    return f"their part takes {ORDERS} times as long if times of code turn out to be off by more than {share}"
