@@ -15,30 +15,31 @@ import os
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from results.machine.cached import VARIABLE
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
-WITHOUT_KEPT = "analyze, no machine kept"
+class Command(NamedTuple):
+    """Python's arguments, and whether machines that are read are kept for the next run."""
 
-ANALYZE = ("-m", "runner.cli.uopscope", "analyze", "--asm", "add rax, [rdi]; add rdi, 8", "--arch", "ZEN4")
+    arguments: tuple[str, ...]
+    keeps: bool = True
 
+
+TOOL = ("-m", "runner.cli.uopscope")
+MEASURE = (*TOOL, "measure", "--backend", "tsc")
+ANALYZE = (*TOOL, "analyze", "--asm", "add rax, [rdi]; add rdi, 8", "--arch", "ZEN4")
+
+PYTHON = "python -c pass"
 COMMANDS = {
-    "python -c pass": ["-c", "pass"],
-    "measure --bytes": ["-m", "runner.cli.uopscope", "measure", "--bytes", "480fafc3", "--backend", "tsc"],
-    "measure --asm": ["-m", "runner.cli.uopscope", "measure", "--asm", "imul rax, rbx", "--backend", "tsc"],
-    "measure --asm, two instructions": [
-        *("-m", "runner.cli.uopscope", "measure", "--asm", "add rax, rbx; imul rbx, rax", "--backend", "tsc"),
-    ],
-    "measure --asm --unroll": [
-        *("-m", "runner.cli.uopscope", "measure", "--asm", "imul rax, rbx", "--backend", "tsc"),
-        *("--unroll", "100", "--loop", "100"),
-    ],
-    "analyze": ANALYZE,
-    WITHOUT_KEPT: ANALYZE,
+    PYTHON: Command(("-c", "pass")),
+    "measure --bytes": Command((*MEASURE, "--bytes", "480fafc3")),
+    "measure --asm": Command((*MEASURE, "--asm", "imul rax, rbx")),
+    "measure --asm, two instructions": Command((*MEASURE, "--asm", "add rax, rbx; imul rbx, rax")),
+    "measure --asm --unroll": Command((*MEASURE, "--asm", "imul rax, rbx", "--unroll", "100", "--loop", "100")),
+    "analyze": Command(ANALYZE),
+    "analyze, no machine kept": Command(ANALYZE, keeps=False),
 }
 
 
@@ -49,21 +50,21 @@ class Seconds(NamedTuple):
     cpu: float
 
 
-def seconds(arguments: Sequence[str], *, keeps: bool) -> Seconds:
-    """Run Python once with these arguments; return its times. `keeps`: machines that were read are kept."""
+def seconds(command: Command) -> Seconds:
+    """Run a command once; return its times."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    if not keeps:
+    if not command.keeps:
         environment[VARIABLE] = ""
     before, started = os.times(), time.monotonic()
-    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL, env=environment)
+    subprocess.run([sys.executable, *command.arguments], check=True, stdout=subprocess.DEVNULL, env=environment)
     after, wall = os.times(), time.monotonic() - started
     user, system = after.children_user - before.children_user, after.children_system - before.children_system
     return Seconds(wall, user + system)
 
 
-def least(name: str, times: int) -> Seconds:
+def least(command: Command, times: int) -> Seconds:
     """Return the shortest of `times` runs of a command, behind one that does not count."""
-    _, *runs = (seconds(COMMANDS[name], keeps=name != WITHOUT_KEPT) for _ in range(times + 1))
+    _, *runs = (seconds(command) for _ in range(times + 1))
     return Seconds(min(run.wall for run in runs), min(run.cpu for run in runs))
 
 
@@ -72,8 +73,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--times", type=int, default=7)
     times = parser.parse_args().times
-    found = {name: least(name, times) for name in COMMANDS}
-    start = found["python -c pass"]
+    found = {name: least(command, times) for name, command in COMMANDS.items()}
+    start = found[PYTHON]
     print("beyond Python's start:")
     for name, one in found.items():
         print(f"{name:32} wall {one.wall - start.wall:5.2f} s, CPU {one.cpu - start.cpu:5.2f} s")
