@@ -6,8 +6,8 @@ LFENCE waits until all earlier code is done, so that nothing waits in the schedu
 behind it is that of the pipe that has most of their µops. Two kinds of bursts are measured, each three times, and the
 least time counts:
 
-- short: all sequences of two to five of `SHORT` that end with a vector instruction. Nothing falls behind.
-- long: random sequences of six or twelve of `LONG`, again and again, up to `LONGEST` instructions.
+- short: all sequences of two to five of the core's letters that end with a vector instruction. Nothing falls behind.
+- long: random sequences of six or twelve of its letters, again and again, up to `LONGEST` instructions.
 
 They are compared with two predictions: what the best choice of pipes allows, and the rules of
 `inference.ports.fitted.schedulers`.
@@ -68,11 +68,14 @@ class BurstCore(NamedTuple):
     Args:
         schedulers: the row's name.
         fence_slots: slots of the first group that the LFENCE takes.
+        short, long: letters of short bursts, and of long ones.
         pipes: the pipes of those letters that differ from `INSTRUCTIONS`.
     """
 
     schedulers: str
     fence_slots: int
+    short: str
+    long: str
     pipes: Mapping[str, str]
 
     def usage(self, letter: str) -> PortUsage:
@@ -81,14 +84,11 @@ class BurstCore(NamedTuple):
         return PortUsage.parse(f"1*{pipes}" if pipes else "")
 
 
-CORES = {"ZEN3": BurstCore("Zen 3", 1, {"A": "FP12", "D": "FP12"}), "ZEN4": BurstCore("Zen 4", 0, {})}
-"""By microarchitecture. Pipes of a Zen 3 are those of its shipped measurements."""
-
-SHORT = "MSLDi"
-"""Letters of short bursts."""
-
-LONG = "MSALDv"
-"""Letters of long ones."""
+CORES = {
+    "ZEN3": BurstCore("Zen 3", 1, "MSLi", "MSALv", {"A": "FP12"}),
+    "ZEN4": BurstCore("Zen 4", 0, "MSLDi", "MSALDv", {}),
+}
+"""By microarchitecture. Pipes of a Zen 3 are those of its shipped measurements; there `D` would have those of `S`."""
 
 LONGEST = 120
 """Instructions of a long burst."""
@@ -110,13 +110,13 @@ NEAR_SHARE = 0.02
 LFENCE = bytes.fromhex("0faee8")
 
 
-def bursts(longest: int) -> list[str]:
+def bursts(letters: str, longest: int) -> list[str]:
     """Return the sequences of two to `longest` letters that end with a vector instruction."""
-    found = ("".join(letters) for length in range(2, longest + 1) for letters in product(SHORT, repeat=length))
+    found = ("".join(each) for length in range(2, longest + 1) for each in product(letters, repeat=length))
     return [one for one in found if INSTRUCTIONS[one[-1]].pipes]
 
 
-def long_bursts(count: int) -> list[str]:
+def long_bursts(letters: str, count: int) -> list[str]:
     """Return `count` random sequences of six or twelve letters, each repeated up to `LONGEST` in steps of a tenth.
 
     At least half of the letters are vector instructions.
@@ -124,8 +124,8 @@ def long_bursts(count: int) -> list[str]:
     source = random.Random(1)
     sequences: list[str] = []
     while len(sequences) < count:
-        letters = source.sample(LONG[:-1], source.randint(2, 4)) + ["v"] * source.randint(1, 2)
-        one = "".join(source.choice(letters) for _ in range(source.choice((WIDTH, 2 * WIDTH))))
+        some = source.sample(letters[:-1], source.randint(2, 4)) + ["v"] * source.randint(1, 2)
+        one = "".join(source.choice(some) for _ in range(source.choice((WIDTH, 2 * WIDTH))))
         if one.count("v") <= len(one) // 2 and one not in sequences:
             sequences.append(one)
     step = 2 * WIDTH
@@ -188,7 +188,10 @@ def main() -> None:
     rows = []
     with closing(open_backend("tsc", cpu=options.cpu)) as backend:
         core = core_at_hand(backend)
-        for kind, sequences in (("short", bursts(options.longest)), ("long", long_bursts(options.repeated))):
+        for kind, sequences in (
+            ("short", bursts(core.short, options.longest)),
+            ("long", long_bursts(core.long, options.repeated)),
+        ):
             times = zip(sequences, measured(sequences, backend), strict=True)
             found = [(burst, time, by_rule(burst, core), best(burst, core)) for burst, time in times]
             print(*report(kind, found), sep="\n")

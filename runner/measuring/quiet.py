@@ -124,6 +124,18 @@ class QuietFilter:
         self._runs: Counter[int] = Counter()
         self._is_settled = False
 
+    @classmethod
+    def of(cls, info: BackendInfo, *, loads_beside: bool) -> Self | None:
+        """Make the filter of one of a backend's contention probes (None: it has none).
+
+        ADDs with loads also wait for decoders and issue, whose width is not known everywhere. So only of ADDs alone it
+        is known which time is never quiet.
+        """
+        if CONTENTION_PROBE not in info.counters:
+            return None
+        least = None if loads_beside else least_probe_cycles(info.provenance.architecture)
+        return cls(float(NEVER_QUIET * least / info.calibration_core_cycles) if least else float("inf"))
+
     @property
     def is_known(self) -> bool:
         """Whether anything was learned yet."""
@@ -247,13 +259,5 @@ class Watch:
 
     @classmethod
     def of(cls, info: BackendInfo, patience: Patience, *, loads_beside: bool) -> Self:
-        """Begin to watch a backend's neighbours by one of the contention probes.
-
-        ADDs with loads also wait for decoders and issue, whose width is not known everywhere. So only of ADDs alone it
-        is known which time is never quiet.
-        """
-        if CONTENTION_PROBE not in info.counters:
-            return cls(loads_beside, None, patience)
-        least = None if loads_beside else least_probe_cycles(info.provenance.architecture)
-        most_ratio = float(NEVER_QUIET * least / info.calibration_core_cycles) if least else float("inf")
-        return cls(loads_beside, QuietFilter(most_ratio), patience)
+        """Begin to watch a backend's neighbours by one of the contention probes."""
+        return cls(loads_beside, QuietFilter.of(info, loads_beside=loads_beside), patience)

@@ -33,7 +33,7 @@ from runner.backend import (
 from runner.measuring.aggregate import BESIDE
 from runner.measuring.calibration import steadied
 from runner.measuring.protocol import Measurer, Options
-from runner.measuring.quiet import Patience, Repetitions, Watch
+from runner.measuring.quiet import QuietFilter, Repetitions
 from runner.own_code.block_shapes import shape_of
 from runner.own_code.blocks import BlockMeasurer, BlockMode, BlockOptions
 from runner.own_code.code import MeasureError, check_body, lines_of
@@ -62,7 +62,8 @@ UNEVEN_SHARE, UNEVEN_CYCLES = Fraction(1, 10), 100
 """A loop of half the copies may take this share and so many cycles more or less than half the time without a remark.
 The cycles are for what a run costs beside its copies."""
 BUSY_SHARE = Fraction(1, 5)
-"""Share of disturbed measurements from which on a remark tells of another thread: a trimmed mean leaves out fewer."""
+"""Share of a size's disturbed measurements above which a remark tells of another thread: a trimmed mean leaves out that
+many slow ones."""
 
 
 class Aggregate(StrEnum):
@@ -421,7 +422,7 @@ def _run_exactly(
             return ModeResult(result.status, reason=result.detail)
     scale = runs.unroll * max(1, runs.loop) if runs.normalize else 1
     found = _difference(results, runs.aggregate, scale, info)
-    remarks = (found.reason, _uneven(results, runs, info), _disturbed(results, info))
+    remarks = (found.reason, _uneven(results, request, runs, info), _disturbed(results, info))
     return replace(found, reason="; ".join(filter(None, remarks)))
 
 
@@ -441,33 +442,39 @@ def _difference(results: Sequence[JobResult], aggregate: Aggregate, scale: int, 
     return ModeResult(Status.OK, values, remark)
 
 
-def _uneven(results: Sequence[JobResult], runs: Runs, info: BackendInfo) -> str:
-    """Return a remark if a copy takes more or less time in the shorter loop than in the longer one, else ""."""
+def _uneven(results: Sequence[JobResult], request: CodeRequest, runs: Runs, info: BackendInfo) -> str:
+    """Return a remark if a copy takes more or less time in the shorter loop than in the longer one, else "".
+
+    Code that runs once for all copies is half as much per copy in the longer loop.
+    """
+    if runs.basic or not runs.loop or request.code.late_init:
+        return ""
     few, many = (_samples(result, info).get("core_cycles", []) for result in results)
-    if runs.basic or not runs.loop or not few:
+    if not few:
         return ""
     low, half = runs.aggregate.of(few), runs.aggregate.of(many) / 2
     if abs(low - half) <= UNEVEN_CYCLES + UNEVEN_SHARE * half:
         return ""
     copies = runs.unroll * runs.loop
     return (
-        f"a copy takes {float(low / copies):.2f} cycles in a loop of {runs.unroll} and {float(half / copies):.2f} in a "
-        f"loop of {2 * runs.unroll}, so their difference is not its time; try other numbers of copies (--unroll)"
+        f"a copy takes {float(low / copies):.2f} cycles in a loop of {runs.unroll} copies and "
+        f"{float(half / copies):.2f} in one of {2 * runs.unroll}, so their difference is not its time; "
+        "try other numbers of copies (--unroll)"
     )
 
 
 def _disturbed(results: Sequence[JobResult], info: BackendInfo) -> str:
-    """Return a remark if another thread used the core in many of the measurements, else ""."""
-    quiet = Watch.of(info, Patience(0, 0), loads_beside=False).quiet
+    """Return a remark if another thread used the core in many of the measurements of a size, else ""."""
+    quiet = QuietFilter.of(info, loads_beside=False)
     repetitions = [Repetitions.of(one.samples) for one in results if CONTENTION_PROBE in one.samples]
     if quiet is None or not repetitions:
         return ""
     quiet.learn(*repetitions)
-    total = sum(len(one.ratios) for one in repetitions)
-    lost = total - sum(map(quiet.count, repetitions))
-    if lost <= BUSY_SHARE * total:
+    lost = [len(one.ratios) - quiet.count(one) for one in repetitions]
+    if all(count <= BUSY_SHARE * len(one.ratios) for count, one in zip(lost, repetitions, strict=True)):
         return ""
-    return f"{lost} of {total} measurements were disturbed, as by another thread on the core: measure again"
+    total = sum(len(one.ratios) for one in repetitions)
+    return f"{sum(lost)} of {total} measurements were disturbed, as by another thread on the core: measure again"
 
 
 def _clock_steps(results: Sequence[JobResult], info: BackendInfo) -> dict[str, Fraction]:

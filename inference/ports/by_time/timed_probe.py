@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from fractions import Fraction
 from statistics import linear_regression
@@ -22,11 +23,14 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 UOPS_OF_SLOT = 4
-"""µops that one slot may stand for if there is a memory operand or a wide vector: two halves, each loaded and
+"""µops that one slot may stand for if there is memory, or a wide vector or mask: two halves, each loaded and
 computed."""
 
 SPLIT_BITS = 256
 """Width of vectors that cores may execute in two halves: vector units are 128 bits wide at least."""
+
+MASKS_OF_64 = "K.*Q"
+"""The names of instructions on masks of 64 bits. Operands of narrower ones have as many."""
 
 SLOWER = Fraction(103, 100)
 """Factor: a usage is wrong if its ports need more than this many times the measured time. 3 % is the most that noise is
@@ -76,9 +80,9 @@ class TimedProbe:
 
     @property
     def is_widest(self) -> bool:
-        """Whether it computes on vectors of 512 bits, or on nothing but masks: a Zen 4 does both in halves."""
+        """Whether it computes on vectors of 512 bits, or on nothing but masks of 64: a Zen 4 does both in halves."""
         files = {register_class(one.registers[0]) for one in self.variant.operands if one.registers}
-        return is_wide(self.variant) or files == {"K"}
+        return is_wide(self.variant) or (files == {"K"} and re.fullmatch(MASKS_OF_64, self.variant.iclass) is not None)
 
     @property
     def is_split(self) -> bool:
@@ -91,7 +95,7 @@ class TimedProbe:
         return self.most_slots * UOPS_OF_SLOT if self.is_split else self.most_slots
 
     def most_on(self, ports: PortSet) -> int:
-        """Return how many µops it can have on a component: one for each slot, or two halves of a vector."""
+        """Return how many µops it can have on a component: one for each slot, or two halves."""
         (part,) = (part for part in self.parts if ports in part.basic)
         return self.most_slots * (2 if self.has_halves and any(one.takes_vectors for one in self.sets_of(part)) else 1)
 

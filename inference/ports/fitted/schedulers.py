@@ -1,15 +1,16 @@
 """Which pipe a core takes for each µop, if two schedulers have two pipes each.
 
-A core chooses when it issues a µop, and does not know which ones will follow. So it is slower than the linear program,
-which chooses for all of them at once. `schedulers.tsv` has the numbers of known cores:
+A core chooses when it issues a group of µops, and does not know which ones will follow. So it is slower than the linear
+program, which chooses for all of them at once. `schedulers.tsv` has the numbers of known cores:
 
 - Slots count in program order, six at a time. The first, third and fifth are for one scheduler, the others for the
   other one. A µop without a pipe there goes to the one that has it.
-- A µop that can use all four pipes takes those of a scheduler in turns. One that can use three takes the pipe whose turn
-  it is when the group begins. If an odd number of µops for all four follow in the group, it takes the other one.
-  Neither takes a pipe with `within` µops more than the other.
+- A µop that can use all four pipes takes those of a scheduler in turns. Others that can use both take the pipe whose
+  turn it is when the group begins. If an odd number of µops for all four follow in this scheduler's slots of the group,
+  they take the other one. None takes a pipe with `within` µops more than the other.
 - One pipe may have `apart` µops more than the pipe with the same place in the other scheduler. From then on, slots
-  count no more: µops of each set of pipes take the schedulers in turns.
+  count no more: µops of each set of pipes take the schedulers in turns. All that can use both pipes of one take these
+  in turns, too.
 - If the pipe of a µop in the other scheduler has `aside` µops fewer, it goes there.
 - Where a pipe has `entries` µops waiting, the next one for it is not issued, and nothing behind it.
 - Of the instructions that write mask registers with a µop on these pipes, `masks` may be on their way. Each is until
@@ -83,11 +84,12 @@ class Schedulers:
         copies = max(1, LOOP_SLOTS // sum(one.slots for one in code))
         branch = _Slot(frozenset(), masks=False)
         loop = [slot for one in code for slot in self._slots(one)] * copies + [branch]
+        ahead = loop + loop[: width - 1]
         core = _Core(self, width)
         ends = []
         for _ in range(ITERATIONS):
             for place, slot in enumerate(loop):
-                core.issue(slot, (loop[place + 1 :] + loop)[: width - 1])
+                core.issue(slot, ahead[place + 1 : place + width])
             ends.append(core.end)
         return (ends[-1] - ends[WARM_UP - 1]) / (ITERATIONS - WARM_UP) / copies
 
@@ -198,9 +200,13 @@ class _Core:
         possible = [pipe for pipe in self._schedulers.pipes[scheduler] if pipe in ports]
         if len(possible) < 2:
             return possible[0] if possible else ""
-        turn = self._turns[scheduler] if ports >= self._schedulers.ports else self._turn_of_three(scheduler, behind)
+        turn = self._turns[scheduler] if self._takes_turns(ports) else self._turn_of_three(scheduler, behind)
         pipe, other = possible if not turn else reversed(possible)
         return other if self._seen[pipe] - self._seen[other] >= self._schedulers.within else pipe
+
+    def _takes_turns(self, ports: PortSet) -> bool:
+        """Whether µops for these pipes take both of a scheduler in turns."""
+        return self._in_turns or ports >= self._schedulers.ports
 
     def _turn_of_three(self, scheduler: int, behind: Sequence[_Slot]) -> int:
         """Return which pipe of a scheduler is for a µop that can use both, but not all of the other scheduler."""
@@ -216,7 +222,7 @@ class _Core:
         scheduler = self._scheduler_of[pipe]
         if self._in_turns:
             self._next_scheduler[ports] = 1 - self._next_scheduler[ports]
-        if ports >= self._schedulers.ports:
+        if self._takes_turns(ports) and ports.issuperset(self._schedulers.pipes[scheduler]):
             self._turns[scheduler] ^= 1
         begin = max(self._next_begin[pipe], self._cycle)
         self._next_begin[pipe] = begin + 1

@@ -29,8 +29,8 @@ class PortAgreement(StrEnum):
     ALIKE = "stated as published"
     TWICE = "stated with twice the count, as half-width units have it by time"
     OTHERWISE = "stated otherwise"
-    ALL_BUT_OTHERS = "known in part, with all that is published on these ports"
-    PART = "known in part, with less than that"
+    WHOLE_ON_THESE = "known in part, as published on these ports"
+    PART = "known in part, with fewer µops than published, or larger sets"
     OTHER_PART = "known in part, otherwise"
     UNSTATED = "not stated"
 
@@ -76,7 +76,7 @@ def port_agreement(published: PortUsage, values: Mapping[str, str], names: PortS
         return PortAgreement.UNSTATED
     wholes = [published, _twice(published)] if f"some_{BY_TIME}" in values else [published]
     if ours in wholes:
-        return PortAgreement.ALL_BUT_OTHERS
+        return PortAgreement.WHOLE_ON_THESE
     return PortAgreement.PART if any(_is_within(ours, whole) for whole in wholes) else PortAgreement.OTHER_PART
 
 

@@ -182,4 +182,6 @@ def _where_noisy() -> str:
     from inference.ports.by_time.orders import ORDERS  # noqa: PLC0415 - likewise
 
     share = f"{float(TOO_NOISY):.0%}"
-    return f"their part takes {ORDERS} times as long if times of code turn out to be off by more than {share}"
+    return (
+        f"if times are off by more than {share}, ports take about {ORDERS} times as long: each code has {ORDERS} orders"
+    )

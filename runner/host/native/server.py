@@ -127,7 +127,7 @@ HUGE_BEGIN, HUGE_SIZE = 32 << 20, 32 << 20
 """Bytes from where R14 points that have pages of 2 MiB, if the kernel gives any. Caches beyond the first level choose
 sets by bits of the physical address. Within pages of 4 KiB, these bits are not those of the virtual address."""
 GUARD_SIZE = 2 << 20
-"""Bytes beside an area that nothing may access; with so many, an area begins where a page of 2 MiB can."""
+"""Bytes beside an area that nothing may access: so many that moves past its end are noticed for a while."""
 _MADV_HUGEPAGE = 14
 AREA_CLEAN = 8 << 10
 AREA_ADDRESSES = (0x28000000, 0x21000000, 0x22000000, 0x23000000, 0x24000000)
@@ -244,6 +244,7 @@ class MappedMemory:
         self.libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
         self.libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
         self.libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        self._guards: list[int] = []
 
     def map(self, size: int, protection: int, flags: int, fd: int = -1, wanted: int = 0) -> int:
         """Map memory at the wanted address; if that is taken, below 2 GiB, else anywhere. Return the address.
@@ -261,7 +262,7 @@ class MappedMemory:
     def map_area(self, size: int, wanted: int) -> int:
         """Map zeroed memory, at the wanted address if that is free, and return its address.
 
-        An access beside it faults: the kernel may place other mappings right there.
+        Accesses beside it fault, since guards keep other mappings away.
 
         Raises:
             OSError: there is no memory.
@@ -271,7 +272,13 @@ class MappedMemory:
         if self.libc.mprotect(address, size, mmap.PROT_READ | mmap.PROT_WRITE):
             error = ctypes.get_errno()
             raise OSError(error, os.strerror(error))
+        self._guards += [address - GUARD_SIZE, address + size]
         return address
+
+    def unmap_guards(self) -> None:
+        """Give all guards back."""
+        while self._guards:
+            self.unmap(self._guards.pop(), GUARD_SIZE)
 
     def map_fixed(self, address: int, size: int, protection: int, flags: int, fd: int, offset: int) -> None:
         """Map part of a file at an address where nothing is.
@@ -455,6 +462,7 @@ class Server:
         at, room = STAGE + index * STAGE_STEP, -(-size // PAGE) * PAGE
         if self.staged:
             self.memory.unmap(*self.staged)
+        self.memory.unmap_guards()  # such code may access any address
         flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
         begin = blob // PAGE * PAGE
         self.staged = at, room

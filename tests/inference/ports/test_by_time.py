@@ -1133,11 +1133,19 @@ def test_halves_are_concluded_only_if_the_slots_are_sure(
     assert (str(found.usage) if found.usage is not None else None) == stated
 
 
-@pytest.mark.parametrize(("subject", "stated"), [("KADDQ (K, K, K)", "2*r23"), ("VDIVSD (XMM, XMM, XMM)", None)])
-def test_masks_of_64_bits_have_halves_and_divisions_have_none(
+@pytest.mark.parametrize(
+    ("subject", "stated"),
+    [
+        ("KADDQ (K, K, K)", "2*r23"),
+        ("KADDB (K, K, K)", None),
+        ("VFPCLASSPS (K, M128, I8)", None),
+        ("VDIVSD (XMM, XMM, XMM)", None),
+    ],
+)
+def test_only_masks_of_64_bits_have_halves_as_vectors_of_512_do(
     catalogue: Catalogue, subject: str, stated: str | None
 ) -> None:
-    """As on a Zen 4: the one slot of either seems to hold two µops. A division only keeps ports busy for longer."""
+    """As on a Zen 4: the one slot seems to hold two µops. Others, such as divisions, keep ports busy for longer."""
     blockers = {"0123": "VANDNPD (XMM, XMM, XMM)", "23": "VADDPS (XMM, XMM, XMM)", "01": "VMULPS (XMM, XMM, XMM)"}
     sets = tuple(replace(one, files=frozenset({"VEC", "K"})) for one in vector_sets(catalogue, blockers))
     machine = TimedMachine(6, SlotFiller("NOP"), Fraction(1, 100), sets)

@@ -31,8 +31,8 @@ PART = {"some_ports_by_time": "1"}
         ("1*FP01", {"ports": "1*FP0123", **TIME}, PortAgreement.OTHERWISE),
         ("1*FP01", {"ports": "1*r56", **TIME}, PortAgreement.OTHERWISE),
         ("1*FP01+1*FP23", {"some_ports": "1*FP23", **PART}, PortAgreement.PART),
-        ("1*FP01", {"some_ports": "2*FP01", **PART}, PortAgreement.ALL_BUT_OTHERS),
-        ("1*FP12+1*FP45", {"some_ports": "1*FP12+1*r4", **PART}, PortAgreement.ALL_BUT_OTHERS),
+        ("1*FP01", {"some_ports": "2*FP01", **PART}, PortAgreement.WHOLE_ON_THESE),
+        ("1*FP12+1*FP45", {"some_ports": "1*FP12+1*r4", **PART}, PortAgreement.WHOLE_ON_THESE),
         ("1*FP01", {"some_ports": "2*FP01"}, PortAgreement.OTHER_PART),
         ("1*FP01", {"some_ports": "1*FP12", **PART}, PortAgreement.OTHER_PART),
         ("1*FP01", {"some_ports": "1*FP0123", **PART}, PortAgreement.PART),  # perhaps a union of several usages' sets

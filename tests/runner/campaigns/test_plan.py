@@ -107,7 +107,7 @@ def test_ports_by_time_add_a_search_and_microbenchmarks_for_each_variant(*, thor
     made.lost_seconds = 4
     assert "other users of the core cost 4.00 s more" in list(plan_lines(made, PROVENANCE, 1))[-3]
     assert "Zen 4" in with_ports
-    assert noisy == "their part takes 5 times as long if times of code turn out to be off by more than 4%"
+    assert noisy == "if times are off by more than 4%, ports take about 5 times as long: each code has 5 orders"
 
 
 def test_a_plan_with_ports_by_time_tells_a_time_within_seconds(capfd: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from generator.operands.effects import fixed_effects
-from generator.sequences.blocking import fits, is_chained, is_wide
+from generator.sequences.blocking import fits, is_chained
 from inference.ports.by_time.conclude import UNPIPELINED, agrees, answers_of, parts_of, usage_of
 from inference.ports.by_time.mixes import MANY, SHORT_CHAIN, cycles_of
 from inference.ports.infer import MOST_NAMED
@@ -152,8 +152,8 @@ class _PartSearch:
         return [_Candidate(whole, tuple(usages)) for (whole, _, _), usages in found.items()]
 
     def _counts(self, uops: int) -> range:
-        """Return how many µops of a set may be confined to a part of it: both halves of 512 bits, or none."""
-        step = 2 if is_wide(self.probe.variant) and uops % 2 == 0 else 1
+        """Return how many µops of a set may be confined to a part of it: both halves, or none."""
+        step = 2 if self.probe.is_widest and uops % 2 == 0 else 1
         return range(step, uops + 1, step)
 
     def _kinds(self, part: PortSet) -> _Kinds:
