@@ -324,6 +324,13 @@ def test_many_instances_settle_what_one_left_open() -> None:
     assert unclear.settled(Fraction(25, 10), Fraction(1, 5)) == unclear
 
 
+@pytest.mark.parametrize(("values", "is_settled"), [((400, 398), False), (((310, 398)), True)])
+def test_what_stands_still_for_another_cycle_has_no_uops_for_it(values: tuple[int, int], *, is_settled: bool) -> None:
+    """PEXTRW (R32, MM, I8) on a Zen 4: one seems to have four µops on the ALUs, and six 3.3 each."""
+    left_open = MixAnswer(None, 3, tuple(Fraction(one, 100) for one in values), Fraction(333, 100))
+    assert (left_open.settled(Fraction(333, 100), Fraction(1, 5)).uops == 3) == is_settled
+
+
 def test_if_noise_may_change_the_number_of_many_both_strengths_have_to_say_it() -> None:
     """On HSW with 1% of noise, three DIVSD among 234 VBLENDPS seem to have 1.7 µops each on p015. They have one."""
     left_open = MixAnswer(None, 2, (Fraction(18, 10), Fraction(1)), Fraction(169, 100))
