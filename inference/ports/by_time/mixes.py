@@ -126,7 +126,7 @@ class MixAnswer:
         took less time than so many µops need, it has fewer. If noise may change `last` by too much (by `slack` µops),
         one instance has to have taken that time at both strengths. No mix takes less time than its ports need, but for
         noise: if `last` falls short by more, the number is less and something else takes time. If one instance took
-        time for one more at both strengths, many have to be as near to the number as ports allow. A way from vectors to
+        time for one more at both strengths, many have to be as near to the number as noise allows. A way from vectors to
         flags keeps all four ALUs of a Zen 4 for a cycle, and six in a row seem to have 3.3 µops there.
         """
         if self.uops is not None or self.bound is None:
@@ -134,7 +134,7 @@ class MixAnswer:
         least = min if slack > BLURRED else max
         reached = least(self.values, default=last) >= self.most - CONFIRMS
         exceeded = min(self.values, default=last) >= self.most + 1 - ROUNDING
-        short, over = min(CONFIRMS, (slack - ROUNDING) / NOISE_FACTOR), ROUNDING if exceeded else CONFIRMS
+        short, over = min(CONFIRMS, (slack - ROUNDING) / NOISE_FACTOR), min(CONFIRMS, slack) if exceeded else CONFIRMS
         is_near = all(self.most - short <= value <= self.most + over for value in (last, self.bound))
         if reached and is_near:
             return MixAnswer(self.most, self.most, self.values, self.bound, confirmed=True)
