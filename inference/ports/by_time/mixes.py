@@ -126,7 +126,7 @@ class MixAnswer:
         took less time than so many µops need, it has fewer. If noise may change `last` by too much (by `slack` µops),
         one instance has to have taken that time at both strengths. No mix takes less time than its ports need, but for
         noise: if `last` falls short by more, the number is less and something else takes time. If one instance took
-        time for one more at both strengths, many have to be as near to the number as noise allows. A way from vectors to
+        time for one more at both strengths, many have to be as near to it as noise allows: a way from vectors to
         flags keeps all four ALUs of a Zen 4 for a cycle, and six in a row seem to have 3.3 µops there.
         """
         if self.uops is not None or self.bound is None:
