@@ -17,7 +17,7 @@ program, which chooses for all of them at once. `schedulers.tsv` has the numbers
   `retirement` cycles after the last µop up to it began.
 
 Pipes are counted as the core sees them, some cycles late. Bursts on an idle core show the first three rules
-(`benchmarks/predictions/bursts.py`): up to 120 instructions are off by 0.9% on average. Long loops show the others, and
+(`benchmarks/predictions/bursts.py`): up to 120 instructions are off by 1.1% on average. Long loops show the others, and
 for these the rules are a model: two µops on FP01 and one on FP12, again and again, take a cycle by them, and 1.2 in
 truth.
 """
