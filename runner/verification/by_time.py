@@ -304,16 +304,21 @@ def renaming_of(timed: TimedMachine, backend: SimBackend, catalogue: Catalogue) 
     ]
     may_differ = MOST_LEFT_OUT - (len(timed.sets) - len(pairs))
     shown = frozenset(true for _, true in pairs)
+    own_names = {
+        next(iter(timed.public(frozenset({port})))): port
+        for port in frozenset().union(*(one.ports for one in timed.sets))
+    }
     parts = []
     for part in timed.parts:
-        own = frozenset(name.removeprefix("r") for name in part.part)
+        own = frozenset(own_names[name] for name in part.part)
         truth = visible_ports(machine.truth(part.example))
         parts += [(own, ports) for ports in truth.uops if len(ports) == len(own) and ports not in shown][:1]
     for count in range(may_differ + 1 if pairs else 0):
         for kept in combinations(pairs, len(pairs) - count):
             names = _names([*kept, *parts], machine.parameters.ports)
             if names is not None:
-                return Renaming(names, frozenset(true for _, true in kept), shown)
+                public = {name: names[port] for name, port in own_names.items() if port in names}
+                return Renaming(public, frozenset(true for _, true in kept), shown)
     return None
 
 
@@ -332,5 +337,4 @@ def _names(pairs: Sequence[tuple[PortSet, PortSet]], ports: Sequence[str]) -> di
                     return found
         return None
 
-    names = search(0, {})
-    return None if names is None else {f"r{letter}": port for letter, port in names.items()}
+    return search(0, {})

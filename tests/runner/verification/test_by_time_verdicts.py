@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -54,6 +55,17 @@ def test_a_set_of_stores_that_is_none_of_the_models_is_left_out(of_sandy_bridge:
     assert names["01"] == {"2", "3"}
     assert (names["234"], names["23"], names["2"]) == ({"0", "1", "5"}, {"1", "5"}, {"1"})
     assert of_sandy_bridge.shown - of_sandy_bridge.found == {frozenset("4")}
+
+
+def test_ports_with_published_names_have_true_ones() -> None:
+    """A port may have another one's published name: only sets show which is which."""
+    catalogue = Catalogue.load()
+    machine = replace(timed(SANDY_BRIDGE), names={"2": "p0", "3": "p1", "4": "p5"})
+    found = renaming_of(machine, SimBackend(open_machine("SNB"), catalogue, hide_counters=True), catalogue)
+    assert found is not None
+    assert set(found.names) == {"p0", "p1", "p5", "r0", "r1"}
+    assert found.names["p0"] == "1"
+    assert found.has_all_of([PortUsage({frozenset({"p0", "p1"}): 1})])
 
 
 def test_nothing_is_left_out_where_all_sets_are_the_models() -> None:
