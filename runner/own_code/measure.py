@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from results.model import Provenance
     from runner.backend import Backend, BackendInfo, JobResult
 
+    Samples: TypeAlias = dict[str, list[Fraction]]
+    """By counter, one of each measurement."""
+
 MOST_RUNS = 10_000
 """Of one job, warm-ups and repetitions: the kernel module's limit for repetitions."""
 MOST_COPIES = 1 << 20
@@ -421,15 +424,18 @@ def _run_exactly(
         if result.status is not Status.OK:
             return ModeResult(result.status, reason=result.detail)
     scale = runs.unroll * max(1, runs.loop) if runs.normalize else 1
-    found = _difference(results, runs.aggregate, scale, info)
-    remarks = (found.reason, _uneven(results, request, runs, info), _disturbed(results, info))
+    samples = [_samples(result, info) for result in results]
+    found = _difference(samples, runs.aggregate, scale, _clock_steps(results, info))
+    remarks = (found.reason, _uneven(samples, request, runs), _disturbed(results, info))
     return replace(found, reason="; ".join(filter(None, remarks)))
 
 
-def _difference(results: Sequence[JobResult], aggregate: Aggregate, scale: int, info: BackendInfo) -> ModeResult:
-    """Return what the larger size counted beyond the smaller one, divided by `scale`."""
-    few, many = (_samples(result, info) for result in results)
-    steps, values, remark = _clock_steps(results, info), {}, ""
+def _difference(
+    samples: Sequence[Samples], aggregate: Aggregate, scale: int, steps: Mapping[str, Fraction]
+) -> ModeResult:
+    """Return what the larger size counted beyond the smaller one, divided by `scale`. `steps` are those of a clock."""
+    few, many = samples
+    values, remark = {}, ""
     for name in many:
         low, high, step = few[name], many[name], steps.get(name, Fraction(0))
         difference = aggregate.of(high) - aggregate.of(low)
@@ -442,14 +448,14 @@ def _difference(results: Sequence[JobResult], aggregate: Aggregate, scale: int, 
     return ModeResult(Status.OK, values, remark)
 
 
-def _uneven(results: Sequence[JobResult], request: CodeRequest, runs: Runs, info: BackendInfo) -> str:
+def _uneven(samples: Sequence[Samples], request: CodeRequest, runs: Runs) -> str:
     """Return a remark if a copy takes more or less time in the shorter loop than in the longer one, else "".
 
     Code that runs once for all copies is half as much per copy in the longer loop.
     """
     if runs.basic or not runs.loop or request.code.late_init:
         return ""
-    few, many = (_samples(result, info).get("core_cycles", []) for result in results)
+    few, many = (each.get("core_cycles", []) for each in samples)
     if not few:
         return ""
     low, half = runs.aggregate.of(few), runs.aggregate.of(many) / 2
@@ -500,7 +506,7 @@ def _loop_register(request: CodeRequest, benchmark: Microbenchmark) -> str:
     return free
 
 
-def _samples(result: JobResult, info: BackendInfo) -> dict[str, list[Fraction]]:
+def _samples(result: JobResult, info: BackendInfo) -> Samples:
     """Return the samples of each counter, core cycles from ticks where only a clock is there."""
     samples = {name: list(map(Fraction, values)) for name, values in result.samples.items() if name not in BESIDE}
     if "core_cycles" not in samples and "calibration" in result.samples:

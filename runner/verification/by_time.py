@@ -122,7 +122,10 @@ def run(
         outcome.answers = dict.fromkeys((one.string for one in variants), Verdict.UNSTATED)
         return outcome
     outcome.renaming = renaming_of(context.timed, backend, catalogue)
-    basic = {one.ports: backend.machine.truth(catalogue.by_string(one.members[0])).ports for one in context.timed.sets}
+    basic = {
+        context.timed.public(one.ports): backend.machine.truth(catalogue.by_string(one.members[0])).ports
+        for one in context.timed.sets
+    }
     mixes = MixFactory(context.instructions)
     by_key = {variant.key: variant for variant in variants}
     tasks = (Task(one.key, _infer(context.timed, mixes, one)) for one in variants)
@@ -226,12 +229,7 @@ def _comparison(truth: PortUsage, basic: Mapping[PortSet, PortUsage]) -> Callabl
     What blocking shows of a usage is compared with what it shows of the true one.
     """
     wanted = {ports: shown(usage, truth, len(ports)) for ports, usage in basic.items()}
-
-    def is_like(usage: PortUsage) -> bool:
-        letters = PortUsage({frozenset(port[1:] for port in ports): n for ports, n in usage.uops.items()})
-        return all(confined(letters, ports) == uops for ports, uops in wanted.items())
-
-    return is_like
+    return lambda usage: all(confined(usage, ports) == uops for ports, uops in wanted.items())
 
 
 def shown(blocker: PortUsage, usage: PortUsage, size: int) -> Fraction:
@@ -298,41 +296,35 @@ def renaming_of(timed: TimedMachine, backend: SimBackend, catalogue: Catalogue) 
         zip(timed.sets, truths, strict=True), key=lambda pair: pair[0].is_of_memory and not pair[0].is_of_loads
     )
     pairs = [
-        (one.ports, next(ports for ports in truth.uops if len(ports) == len(one.ports)))
+        (timed.public(one.ports), next(ports for ports in truth.uops if len(ports) == len(one.ports)))
         for one, truth in stores_last
         if len(one.ports) in map(len, truth.uops)
     ]
     may_differ = MOST_LEFT_OUT - (len(timed.sets) - len(pairs))
     shown = frozenset(true for _, true in pairs)
-    own_names = {
-        next(iter(timed.public(frozenset({port})))): port
-        for port in frozenset().union(*(one.ports for one in timed.sets))
-    }
     parts = []
-    for part in timed.parts:
-        own = frozenset(own_names[name] for name in part.part)
-        truth = visible_ports(machine.truth(part.example))
-        parts += [(own, ports) for ports in truth.uops if len(ports) == len(own) and ports not in shown][:1]
+    for one in timed.parts:
+        truth = visible_ports(machine.truth(one.example))
+        parts += [(one.part, ports) for ports in truth.uops if len(ports) == len(one.part) and ports not in shown][:1]
     for count in range(may_differ + 1 if pairs else 0):
         for kept in combinations(pairs, len(pairs) - count):
             names = _names([*kept, *parts], machine.parameters.ports)
             if names is not None:
-                public = {name: names[port] for name, port in own_names.items() if port in names}
-                return Renaming(public, frozenset(true for _, true in kept), shown)
+                return Renaming(names, frozenset(true for _, true in kept), shown)
     return None
 
 
 def _names(pairs: Sequence[tuple[PortSet, PortSet]], ports: Sequence[str]) -> dict[str, str] | None:
     """Return true names of ports with which each set of inference is the true one beside it; None if there are none."""
-    letters = sorted(frozenset().union(*(own for own, _ in pairs)))
+    own_names = sorted(frozenset().union(*(own for own, _ in pairs)))
 
     def search(place: int, names: dict[str, str]) -> dict[str, str] | None:
-        if place == len(letters):
+        if place == len(own_names):
             return names
-        letter = letters[place]
+        name = own_names[place]
         for port in ports:
-            if port not in names.values() and all((letter in own) == (port in true) for own, true in pairs):
-                found = search(place + 1, {**names, letter: port})
+            if port not in names.values() and all((name in own) == (port in true) for own, true in pairs):
+                found = search(place + 1, {**names, name: port})
                 if found is not None:
                     return found
         return None

@@ -8,8 +8,7 @@ from fractions import Fraction
 from statistics import linear_regression
 from typing import TYPE_CHECKING
 
-from generator.operands.registers import register_class
-from generator.sequences.blocking import is_wide, kind_of, shares_state
+from generator.sequences.blocking import is_wide, kind_of, register_files, shares_state
 from inference.ports.by_time.hypotheses import Hypothesis, PortComponent, UopBounds
 from inference.ports.by_time.members import MEMORY, SHARES, domains
 from inference.ports.by_time.mixes import SHORT_CHAIN, WAITS, Asked, Question, strengths
@@ -81,8 +80,8 @@ class TimedProbe:
     @property
     def is_widest(self) -> bool:
         """Whether it computes on vectors of 512 bits, or on nothing but masks of 64: a Zen 4 does both in halves."""
-        files = {register_class(one.registers[0]) for one in self.variant.operands if one.registers}
-        return is_wide(self.variant) or (files == {"K"} and re.fullmatch(MASKS_OF_64, self.variant.iclass) is not None)
+        is_of_masks = re.fullmatch(MASKS_OF_64, self.variant.iclass) and register_files(self.variant) == {"K"}
+        return is_wide(self.variant) or bool(is_of_masks)
 
     @property
     def is_split(self) -> bool:

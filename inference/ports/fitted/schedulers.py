@@ -88,8 +88,8 @@ class Schedulers:
         core = _Core(self, width)
         ends = []
         for _ in range(ITERATIONS):
-            for place, slot in enumerate(loop):
-                core.issue(slot, ahead[place + 1 : place + width])
+            for place in range(len(loop)):
+                core.issue(ahead, place)
             ends.append(core.end)
         return (ends[-1] - ends[WARM_UP - 1]) / (ITERATIONS - WARM_UP) / copies
 
@@ -107,8 +107,8 @@ class Schedulers:
         each = [self._slots(one) for one in code]
         slots = [slot for own in each for slot in own]
         begun = []
-        for place, slot in enumerate(slots):
-            core.issue(slot, slots[place + 1 : place + width])
+        for place in range(len(slots)):
+            core.issue(slots, place)
             begun.append(core.begun)
         return [begun[last - 1] for last in accumulate(map(len, each))]
 
@@ -152,16 +152,16 @@ class _Core:
         """The cycle in which the last µop begins or is issued, whichever is later."""
         return max(self.begun, self._cycle)
 
-    def issue(self, slot: _Slot, behind: Sequence[_Slot]) -> None:
-        """Issue a slot. `behind` are those that follow, as many as may be issued with it."""
+    def issue(self, code: Sequence[_Slot], place: int) -> None:
+        """Issue the slot at a place of code, which goes on as far as slots may be issued with it."""
         if not self._left:
             self._next_cycle()
-        while (pipe := self._room_for(slot, behind)) is None:
+        while (pipe := self._room_for(code, place)) is None:
             self._next_cycle()
         self._left -= 1
         self._issued += 1
         if pipe:
-            self._take(pipe, slot)
+            self._take(pipe, code[place])
 
     def _next_cycle(self) -> None:
         self._cycle, self._left = self._cycle + 1, self._width
@@ -175,14 +175,15 @@ class _Core:
             for one, other in zip(*self._schedulers.pipes, strict=True)
         )
 
-    def _room_for(self, slot: _Slot, behind: Sequence[_Slot]) -> str | None:
+    def _room_for(self, code: Sequence[_Slot], place: int) -> str | None:
         """Return the pipe for a µop ("": it needs none), None if it cannot be issued in this cycle."""
+        slot = code[place]
         if not slot.ports:
             return ""
         if slot.masks and len(self._masks) >= self._schedulers.masks:
             return None
         scheduler = self._preferred(slot.ports)
-        own, other = (self._pipe(one, slot.ports, behind) for one in (scheduler, 1 - scheduler))
+        own, other = self._pipe(scheduler, code, place), self._pipe(1 - scheduler, code, place)
         pipe = own or other
         if own and other and self._seen[own] - self._seen[other] >= self._schedulers.aside and self._is_free(other):
             pipe = other
@@ -195,12 +196,13 @@ class _Core:
             return by_slot
         return self._next_scheduler.setdefault(ports, 1 - by_slot)
 
-    def _pipe(self, scheduler: int, ports: PortSet, behind: Sequence[_Slot]) -> str:
+    def _pipe(self, scheduler: int, code: Sequence[_Slot], place: int) -> str:
         """Return the pipe that a µop would take in a scheduler ("": it has none there)."""
+        ports = code[place].ports
         possible = [pipe for pipe in self._schedulers.pipes[scheduler] if pipe in ports]
         if len(possible) < 2:
             return possible[0] if possible else ""
-        turn = self._turns[scheduler] if self._takes_turns(ports) else self._turn_of_three(scheduler, behind)
+        turn = self._turns[scheduler] if self._takes_turns(ports) else self._turn_of_three(scheduler, code, place)
         pipe, other = possible if not turn else reversed(possible)
         return other if self._seen[pipe] - self._seen[other] >= self._schedulers.within else pipe
 
@@ -208,10 +210,10 @@ class _Core:
         """Whether µops for these pipes take both of a scheduler in turns."""
         return self._in_turns or ports >= self._schedulers.ports
 
-    def _turn_of_three(self, scheduler: int, behind: Sequence[_Slot]) -> int:
+    def _turn_of_three(self, scheduler: int, code: Sequence[_Slot], place: int) -> int:
         """Return which pipe of a scheduler is for a µop that can use both, but not all of the other scheduler."""
-        group = enumerate(behind[: self._left - 1], self._issued + 1)
-        of_four = [place % self._width % 2 for place, one in group if one.ports >= self._schedulers.ports]
+        group = enumerate(code[place + 1 : place + self._left], self._issued + 1)
+        of_four = [number % self._width % 2 for number, one in group if one.ports >= self._schedulers.ports]
         return self._turns_before[scheduler] ^ of_four.count(scheduler) % 2
 
     def _is_free(self, pipe: str) -> bool:

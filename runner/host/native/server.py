@@ -183,8 +183,7 @@ def open_event(kind: int, config: int, leader: int = -1, config1: int = 0) -> in
     libc = ctypes.CDLL(None, use_errno=True)
     fd = int(libc.syscall(PERF_EVENT_OPEN, buffer, 0, -1, leader, 0))
     if fd < 0:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
+        raise _refusal()
     return fd
 
 
@@ -235,6 +234,12 @@ class _SigAction(ctypes.Structure):
     )
 
 
+def _refusal() -> OSError:
+    """Return why the C library's last call failed."""
+    error = ctypes.get_errno()
+    return OSError(error, os.strerror(error))
+
+
 class MappedMemory:
     """Memory mapped by the C library, so that its address and protection are ours to choose."""
 
@@ -256,8 +261,7 @@ class MappedMemory:
             found = self.libc.mmap(address or None, size, protection, flags | (extra if wanted else 0), fd, 0)
             if found is not None and found != ctypes.c_void_p(-1).value:
                 return int(found)
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
+        raise _refusal()
 
     def map_area(self, size: int, wanted: int) -> int:
         """Map zeroed memory, at the wanted address if that is free, and return its address.
@@ -270,8 +274,7 @@ class MappedMemory:
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
         address = self.map(GUARD_SIZE + size + GUARD_SIZE, _PROT_NONE, flags, wanted=wanted - GUARD_SIZE) + GUARD_SIZE
         if self.libc.mprotect(address, size, mmap.PROT_READ | mmap.PROT_WRITE):
-            error = ctypes.get_errno()
-            raise OSError(error, os.strerror(error))
+            raise _refusal()
         self._guards += [address - GUARD_SIZE, address + size]
         return address
 

@@ -324,7 +324,7 @@ def test_many_instances_settle_what_one_left_open() -> None:
     assert unclear.settled(Fraction(25, 10), Fraction(1, 5)) == unclear
 
 
-@pytest.mark.parametrize(("values", "is_settled"), [((400, 398), False), (((310, 398)), True)])
+@pytest.mark.parametrize(("values", "is_settled"), [((400, 398), False), ((310, 398), True)])
 def test_what_stands_still_for_another_cycle_has_no_uops_for_it(values: tuple[int, int], *, is_settled: bool) -> None:
     """PEXTRW (R32, MM, I8) on a Zen 4: one seems to have four µops on the ALUs, and six 3.3 each."""
     left_open = MixAnswer(None, 3, tuple(Fraction(one, 100) for one in values), Fraction(333, 100))

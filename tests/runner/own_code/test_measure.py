@@ -183,7 +183,7 @@ def test_parts_and_marks_in_the_simulator() -> None:
     once = assemble("mov qword ptr [r14], 3")
     body = assemble("pause_counting; imul rax, rax; imul rax, rax; resume_counting; imul rbx, rbx")
     code = MachineCode(body, init=assemble("mov rcx, 5"), late_init=assemble("mov rbx, 7"), one_time_init=once)
-    result = measure(CodeRequest(code, Settings(Runs(10, measurements=10))), backend)
+    result = measure(CodeRequest(code, Settings(Runs(unroll=10))), backend)
     assert result.ok, result.problems
     assert result.benchmark.has_marks
 
